@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import RequestError
 
-__all__ = ["DEFAULT_LIMITS", "Capabilities"]
+__all__ = ["DEFAULT_LIMITS", "Capabilities", "current", "set_current"]
 
 # The limits that every WebGPU device guarantees (WebGPU, "3.6.2 Limits"); only those a manifest
 # or the execution can ask for.
@@ -57,7 +57,7 @@ class Capabilities:
 
     def __post_init__(self) -> None:
         if isinstance(self.features, str):
-            raise RequestError("features", repr(self.features), "a sequence of WebGPU feature names")
+            raise RequestError("features", repr(self.features), "a sequence of feature names")
         limits = dict(DEFAULT_LIMITS)
         for name, value in self.limits.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -100,7 +100,7 @@ class Capabilities:
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise RequestError("device", "text that is not JSON", f"a JSON object ({error})") from None
+            raise RequestError("device", f"no JSON ({error})", "a JSON object") from None
         known = {"features", "limits", "adapterInfo", "subgroupMatrixConfigs"}
         if not isinstance(data, dict) or not set(data) <= known:
             got = sorted(set(data) - known) if isinstance(data, dict) else type(data).__name__
@@ -119,3 +119,17 @@ class Capabilities:
             f"adapter_info={dict(self.adapter_info)}, "
             f"subgroup_matrix_configs={[dict(c) for c in self.subgroup_matrix_configs]})"
         )
+
+
+_current: Capabilities | None = None
+
+
+def set_current(capabilities: Capabilities | None) -> None:
+    """Name the device that planning is for when none is given: the page's own."""
+    global _current
+    _current = capabilities
+
+
+def current() -> Capabilities:
+    """The page's device once there is one, else what every WebGPU device guarantees."""
+    return _current if _current is not None else Capabilities()

@@ -1,0 +1,334 @@
+"""An operator, loaded: its manifest, compiled expressions and templates, from choice to plan.
+
+The shipped operators come compiled with the wheel (`compile_to_source`); a folder, a dict or a
+URL takes the same path, compiled on the spot.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .capabilities import Capabilities, current
+from .errors import ManifestError, RequestError, UnsupportedError
+from .evaluation import Compiled, EvaluationError, Scope
+from .manifest import Intermediate, Manifest, PassSpec, Variant
+from .plan import (
+    DTYPE_BYTES,
+    Binding,
+    Pass,
+    Plan,
+    Scratch,
+    declaration,
+    element_type,
+    pack_uniform,
+    whole_number,
+)
+from .request import REQUESTS, Request
+from .selection import Explanation, Selection
+
+__all__ = ["Operator", "builtin", "load_operator"]
+
+Render = Callable[[Scope], str]
+
+
+class Operator:
+    """A contract that can be planned; `load_operator` makes one."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        functions: Mapping[str, Compiled],
+        templates: Mapping[str, Render],
+    ) -> None:
+        self.manifest = manifest
+        self.name = manifest.name
+        self.functions = functions
+        self.templates = templates
+        self._derive = compiled_names(manifest.derive, functions)
+        self._plans: dict[object, Plan] = {}
+        self._children: dict[int, Mapping[str, Compiled]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Operator {self.name}: {len(self.manifest.variants)} variants>"
+
+    def request(
+        self, x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any
+    ) -> Request:
+        """Check shapes and attributes by the operator's own rules; raises `RequestError`."""
+        if self.name not in REQUESTS:
+            raise ManifestError("name", f"no request rules for {self.name}: {', '.join(REQUESTS)}")
+        return REQUESTS[self.name](x_shape, w_shape, **arguments)
+
+    def plan(
+        self,
+        x_shape: Sequence[int],
+        w_shape: Sequence[int],
+        *,
+        dtype: object = "float32",
+        bias: bool | Sequence[int] = False,
+        z: bool | Sequence[int] = False,
+        device: Capabilities | None = None,
+        extensions: bool = True,
+        tunables: Mapping[str, float] | None = None,
+        variant: str | None = None,
+        **attributes: Any,
+    ) -> Plan:
+        """How this request runs on `device` (default: the page's device, else WebGPU's defaults).
+
+        Shapes are (N, C, D1..Dn) and (M, C/group, k1..kn); attributes are ONNX's. `variant` pins
+        one, `tunables` overrides the manifest's, `extensions=False` keeps to the published ones.
+        Raises `RequestError` for a bad argument, `UnsupportedError` where no variant serves.
+        """
+        capabilities = device if device is not None else current()
+        key = frozen((x_shape, w_shape, str(dtype), bias, z, extensions, tunables, variant))
+        key = (key, frozen(attributes), capabilities.key)
+        found = self._plans.get(key)
+        if found is None:
+            request = self.request(x_shape, w_shape, dtype=dtype, bias=bias, z=z, **attributes)
+            found = self.plan_request(request, capabilities, extensions, tunables, variant)
+            if len(self._plans) > 4096:
+                self._plans.clear()
+            self._plans[key] = found
+        return found
+
+    def explain(
+        self,
+        x_shape: Sequence[int],
+        w_shape: Sequence[int],
+        *,
+        device: Capabilities | None = None,
+        extensions: bool = True,
+        tunables: Mapping[str, float] | None = None,
+        variant: str | None = None,
+        **arguments: Any,
+    ) -> Explanation:
+        """A verdict for every variant, with the failing guard's terms and values; see `plan`."""
+        request = self.request(x_shape, w_shape, **arguments)
+        capabilities = device if device is not None else current()
+        selection = self.selection(request, capabilities, extensions, tunables)
+        if variant is not None:
+            self.pinned(selection, variant)
+        return selection.explain(variant)
+
+    def selection(
+        self,
+        request: Request,
+        capabilities: Capabilities,
+        extensions: bool = True,
+        tunables: Mapping[str, float] | None = None,
+    ) -> Selection:
+        """The guards of every variant, over the names of this request on this device."""
+        scope = self.scope(request, capabilities, tunables)
+        selection = Selection(self.manifest, self.functions, scope, capabilities, extensions)
+        selection.definitions = {k: v for k, v in self.manifest.derive.items() if isinstance(v, str)}
+        return selection
+
+    def scope(
+        self, request: Request, capabilities: Capabilities, tunables: Mapping[str, float] | None
+    ) -> Scope:
+        manifest = self.manifest
+        shapes = dict(request.shapes)
+        defaults = {k: v["default"] for k, v in manifest.attributes.items() if "default" in v}
+        scope = Scope(
+            self._derive,
+            attrs={**defaults, **request.attributes},
+            shapes=shapes,
+            ranks={name: len(shape) for name, shape in shapes.items()},
+            present={name: name in shapes for name in manifest.inputs},
+            dtypes={"T": "f16" if request.dtype == "float16" else "f32"},
+            tunables={**manifest.tunables, **self.checked_tunables(tunables)},
+            limits=capabilities.limits,
+            features=capabilities.features,
+            adapterInfo=capabilities.adapter_info,
+        )
+        ((output, spec),) = manifest.outputs.items()
+        shape = tuple(whole_number(d, output) for d in self.functions[spec["shape"]](scope))
+        scope.shapes[output], scope.ranks[output] = shape, len(shape)
+        return scope
+
+    def checked_tunables(self, given: Mapping[str, float] | None) -> Mapping[str, float]:
+        known = set(self.manifest.tunables).union(*(v.tunables for v in self.manifest.variants))
+        for name, value in (given or {}).items():
+            if name not in known:
+                raise RequestError(f"tunables[{name!r}]", "an unknown name", ", ".join(sorted(known)))
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise RequestError(f"tunables[{name!r}]", repr(value), "a number")
+        return given or {}
+
+    def pinned(self, selection: Selection, name: str) -> Variant:
+        """The variant that the caller asks for by id, if it is eligible."""
+        variant = selection.by_id.get(name)
+        if variant is None:
+            raise RequestError("variant", repr(name), ", ".join(selection.by_id))
+        if selection.refusal(variant) is not None:
+            verdict = selection.verdict(variant, chosen=False)
+            raise UnsupportedError(
+                f"variant {name} cannot serve this request: {verdict.reason}", selection.explain()
+            )
+        return variant
+
+    def plan_request(
+        self,
+        request: Request,
+        capabilities: Capabilities,
+        extensions: bool = True,
+        tunables: Mapping[str, float] | None = None,
+        pin: str | None = None,
+    ) -> Plan:
+        """The plan of a checked request; `plan` is this with a cache."""
+        selection = self.selection(request, capabilities, extensions, tunables)
+        variant = self.pinned(selection, pin) if pin else selection.choose()
+        if variant is None:
+            raise unsupported(selection.explain())
+        plan = Plan(
+            operator=self.name,
+            variant=variant.id,
+            dtype=request.dtype,
+            operands=request.shapes,
+            output_shape=request.output_shape,
+            passes=(),
+            scratch=(),
+        )
+        if 0 in request.output_shape:
+            return plan
+        try:
+            return self.planned(plan, variant, selection.scope, tunables or {})
+        except EvaluationError as error:
+            raise UnsupportedError(f"variant {variant.id}: {error}", selection.explain()) from None
+
+    def planned(
+        self, plan: Plan, variant: Variant, scope: Scope, tunables: Mapping[str, float]
+    ) -> Plan:
+        own = {**scope.tunables, **variant.tunables, **tunables}
+        inner = scope.child(self.derived(variant), tunables=own)
+        scratch = tuple(self.scratch(item, inner) for item in variant.intermediates)
+        known = {item.id for item in scratch}
+        passes = tuple(self.one_pass(spec, inner, known) for spec in variant.passes)
+        return replace(plan, passes=passes, scratch=scratch)
+
+    def scratch(self, item: Intermediate, scope: Scope) -> Scratch:
+        elements = 1
+        for size in self.functions[item.shape](scope):
+            elements *= whole_number(size, f"intermediates.{item.id}")
+        return Scratch(
+            item.id, item.dtype, elements, elements * DTYPE_BYTES[item.dtype], item.once
+        )
+
+    def one_pass(self, spec: PassSpec, variant_scope: Scope, scratch: set[str]) -> Pass:
+        scope = variant_scope.child(self.derived(spec))
+        bindings: list[Binding] = []
+        texts: list[str] = []
+        for index, entry in enumerate(spec.bindings):
+            members = {m.name: (m.type, self.value(m.value, scope)) for m in entry.struct or ()}
+            kinds = {name: kind for name, (kind, _) in members.items()}
+            source = entry.scratch or (entry.name if entry.name in scratch else None)
+            operand = None if source or entry.struct else (entry.arg or entry.name)
+            buffer = "uniform" if entry.struct else entry.buffer
+            if buffer is None:
+                is_input = operand in self.manifest.inputs
+                buffer = "read-only-storage" if is_input else "storage"
+            uniform = pack_uniform(members, f"{spec.id}.{entry.name}") if entry.struct else None
+            binding = Binding(index, entry.name, buffer, operand, source, uniform)
+            bindings.append(binding)
+            element = element_type(entry.element_type, scope) if entry.element_type else ""
+            texts.append(declaration(binding, element, kinds))
+        scope.__dict__["declarations"] = "".join(texts)
+        x, y, z = (self.value(axis, scope) for axis in spec.dispatch)
+        dispatch = tuple(self.workgroups(count, spec, scope) for count in (x, y, z))
+        wgsl = self.templates[spec.shader](scope)
+        return Pass(
+            spec.id, spec.name, spec.shader, wgsl, tuple(bindings),
+            (dispatch[0], dispatch[1], dispatch[2]), spec.once,
+        )  # fmt: skip
+
+    def workgroups(self, count: Any, spec: PassSpec, scope: Scope) -> int:
+        value = whole_number(count, f"dispatch of {spec.id}")
+        most = scope.limits["maxComputeWorkgroupsPerDimension"]
+        if not 0 <= value <= most:
+            raise EvaluationError(f"dispatch of {spec.id}: {value} workgroups, at most {most}")
+        return value
+
+    def value(self, text: str | float, scope: Scope) -> Any:
+        return self.functions[text](scope) if isinstance(text, str) else text
+
+    def derived(self, owner: Variant | PassSpec) -> Mapping[str, Compiled]:
+        """The compiled `derive` of a variant or a pass, kept since it is asked for every plan."""
+        key = id(owner)
+        if key not in self._children:
+            self._children[key] = compiled_names(owner.derive, self.functions)
+        return self._children[key]
+
+
+def compiled_names(
+    derive: Mapping[str, Any], functions: Mapping[str, Compiled]
+) -> dict[str, Compiled]:
+    """Name -> function of the scope. `hasBias: "hasBias"` reads the enclosing scope's value."""
+    return {name: compiled_name(name, text, functions) for name, text in derive.items()}
+
+
+def compiled_name(name: str, text: Any, functions: Mapping[str, Compiled]) -> Compiled:
+    if not isinstance(text, str):
+        return lambda scope: text
+    function = functions[text]
+    if text == name:
+        return lambda scope: function(scope.outer)
+    return function
+
+
+def unsupported(explanation: Explanation) -> UnsupportedError:
+    """The error of a request that no variant serves: names the one that came nearest."""
+    refused = [v for v in explanation if v.status == "refused"]
+    nearest = max(refused, key=lambda v: v.priority, default=None)
+    near = f"; nearest is {nearest.id}, refused by {nearest.reason}" if nearest else ""
+    return UnsupportedError(f"no variant serves this request on this device{near}", explanation)
+
+
+def frozen(value: Any) -> Any:
+    """A value as part of a dictionary key: sequences and mappings as tuples."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(frozen, value))
+    if isinstance(value, Mapping):
+        return tuple((name, frozen(item)) for name, item in sorted(value.items()))
+    if hasattr(value, "tolist"):
+        return frozen(value.tolist())
+    # True == 1 in a dictionary key, but not in a request.
+    return (value, "bool") if isinstance(value, bool) else value
+
+
+_builtin: dict[str, Operator] = {}
+
+
+def builtin(name: str) -> Operator:
+    """A shipped operator by its folder's name, `fusedconv`: compiled with the wheel, or here."""
+    if name not in _builtin:
+        try:
+            module = importlib.import_module(f"fusedconv._compiled.{name}")
+        except ModuleNotFoundError:
+            _builtin[name] = load_operator(shaders_folder() / name)
+        else:
+            _builtin[name] = Operator(module.MANIFEST, module.FUNCTIONS, module.TEMPLATES)
+    return _builtin[name]
+
+
+def shaders_folder() -> Path:
+    """Where the operators' folders are: inside the wheel, or beside `py/` in a checkout."""
+    inside = Path(__file__).parent / "shaders"
+    return inside if inside.is_dir() else Path(__file__).parents[2] / "shaders"
+
+
+def load_operator(
+    manifest: str | Path | Mapping[str, Any], templates: str | Path | Mapping[str, str] | None = None
+) -> Operator:
+    """Load an operator contract: our compact form or the published one, unmodified.
+
+    `manifest` is a folder, a manifest.json's path, its URL (in the browser) or the parsed dict;
+    `templates` a folder, a URL or {name: source}; left out, the manifest's own folder, or for a
+    dict the shipped FusedConv templates. Raises `ManifestError` with the path inside the file.
+    """
+    from .loading import load
+
+    return load(manifest, templates)

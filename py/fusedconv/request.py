@@ -1,0 +1,298 @@
+"""Operands and attributes to a checked `Request`; every mistake of a caller is raised here.
+
+The rules are ONNX Conv's with ONNX Runtime's FusedConv on top, read as the README's table of
+decisions says. Nothing has been allocated when one of these errors is raised.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import RequestError
+
+__all__ = ["ACTIVATIONS", "REQUESTS", "Request", "conv_request", "dtype_name"]
+
+Shape = tuple[int, ...]
+
+# Activation -> how many activation_params it takes (fewest, most); None: any number, ignored.
+ACTIVATIONS: Mapping[str, tuple[int, int] | None] = {
+    "Relu": None,
+    "LeakyRelu": (1, 1),
+    "Sigmoid": None,
+    "Tanh": None,
+    "HardSigmoid": (2, 2),
+    "HardSwish": None,
+    "Clip": (2, 2),
+    "QuickGelu": (0, 1),
+    "Elu": (0, 1),
+    "Gelu": (0, 1),
+    "FastGelu": None,
+    "Softplus": None,
+    "ThresholdedRelu": (0, 1),
+    "Erf": None,
+}
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+CONV_ATTRIBUTES = (
+    "activation",
+    "activation_params",
+    "auto_pad",
+    "dilations",
+    "group",
+    "kernel_shape",
+    "pads",
+    "strides",
+)
+# WGSL indexes with u32.
+MAX_ELEMENTS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Request:
+    """One valid call: shapes of the given operands by the manifest's names, dtype, attributes."""
+
+    shapes: Mapping[str, Shape]
+    output_shape: Shape
+    dtype: str
+    attributes: Mapping[str, Any]
+
+
+def dtype_name(dtype: object, argument: str = "dtype") -> str:
+    """`float32` or `float16` from a name, a NumPy dtype or a NumPy scalar type."""
+    name = getattr(dtype, "__name__", None) or str(dtype)
+    name = {"f32": "float32", "f16": "float16", "half": "float16"}.get(name, name)
+    if name not in ("float32", "float16"):
+        raise RequestError(argument, name, "float32 or float16")
+    return name
+
+
+def conv_request(
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    *,
+    dtype: object = "float32",
+    bias: bool | Sequence[int] = False,
+    z: bool | Sequence[int] = False,
+    **attributes: Any,
+) -> Request:
+    """Check a FusedConv: x (N, C, D1..Dn), w (M, C/group, k1..kn), bias (M,), z like the output.
+
+    `bias` and `z` are True, or the shape given. Raises `RequestError` naming the argument.
+    """
+    kind = dtype_name(dtype)
+    x, w = as_shape(x_shape, "x"), as_shape(w_shape, "w")
+    check_ranks(x, w)
+    known = known_attributes(attributes, CONV_ATTRIBUTES)
+    n = len(x) - 2
+    attrs = common_attributes(known, w, n)
+    check_channels(x, w, attrs.get("group", 1))
+    output = (x[0], w[0], *conv_extents(x[2:], w[2:], attrs))
+    check_elements(x=x, w=w, y=output)
+    shapes = {"x": x, "w": w, **epilogue_shapes(bias, z, w[0], output)}
+    return Request(shapes, output, kind, attrs)
+
+
+def as_shape(shape: Sequence[int], argument: str) -> Shape:
+    """A shape as a tuple of ints, zero or more each."""
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        try:
+            shape = tuple(shape)
+        except TypeError:
+            raise RequestError(argument, f"shape {shape!r}", "a sequence of sizes") from None
+    sizes = []
+    for axis, size in enumerate(shape):
+        value = whole(size, f"{argument}.shape[{axis}]")
+        if value < 0:
+            raise RequestError(argument, f"shape {tuple(shape)}", "sizes of 0 or more")
+        sizes.append(value)
+    return tuple(sizes)
+
+
+def whole(value: Any, argument: str) -> int:
+    """A whole number: Python's or NumPy's int, no bool, no float."""
+    if isinstance(value, bool) or type(value).__name__ == "bool_":
+        raise RequestError(argument, repr(value), "a whole number")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise RequestError(argument, repr(value), "a whole number") from None
+
+
+def check_ranks(x: Shape, w: Shape) -> None:
+    if not 3 <= len(x) <= 5:
+        raise RequestError(
+            "x", f"shape {x}", "(N, C, D1, ..., Dn) with one to three spatial dimensions"
+        )
+    if len(w) != len(x):
+        wanted = "(M, C/group, " + ", ".join(f"k{i + 1}" for i in range(len(x) - 2)) + ")"
+        raise RequestError("w", f"shape {w}", f"rank {len(x)} as x has: {wanted}")
+    for name, shape, free in (("x", x, 0), ("w", w, 0)):
+        for axis, size in enumerate(shape):
+            if size == 0 and axis != free:
+                raise RequestError(
+                    name, f"shape {shape}", f"no size of 0 but in axis 0 (axis {axis} is 0)"
+                )
+
+
+def known_attributes(attributes: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """The attributes that are given (not None), or an error for a name that is none."""
+    for name in attributes:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise RequestError(name, "an unknown attribute", ", ".join(known) + hint)
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def common_attributes(given: Mapping[str, Any], w: Shape, n: int) -> dict[str, Any]:
+    """The attributes that direct and transposed convolutions share, each in its ONNX form."""
+    attrs: dict[str, Any] = {}
+    if "auto_pad" in given:
+        attrs["auto_pad"] = one_of(given["auto_pad"], AUTO_PADS, "auto_pad", empty="NOTSET")
+    if "group" in given:
+        attrs["group"] = at_least(1, whole(given["group"], "group"), "group")
+    for name in ("strides", "dilations"):
+        if name in given:
+            attrs[name] = per_axis(given[name], n, 1, name)
+    if "pads" in given:
+        attrs["pads"] = per_axis(given["pads"], 2 * n, 0, "pads")
+        if attrs.get("auto_pad", "NOTSET") != "NOTSET":
+            raise RequestError(
+                "pads", f"{list(attrs['pads'])} with auto_pad {attrs['auto_pad']}",
+                "pads only with auto_pad NOTSET",
+            )  # fmt: skip
+    if "kernel_shape" in given:
+        attrs["kernel_shape"] = per_axis(given["kernel_shape"], n, 1, "kernel_shape")
+        if attrs["kernel_shape"] != w[2:]:
+            raise RequestError(
+                "kernel_shape", list(attrs["kernel_shape"]), f"the weights' own: {list(w[2:])}"
+            )
+    attrs.update(activation_attributes(given))
+    return attrs
+
+
+def one_of(value: Any, allowed: Sequence[str], argument: str, empty: str | None = None) -> str:
+    """A string attribute by its exact name; bytes are read as their text."""
+    text = value.decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else value
+    if text == "" and empty is not None:
+        return empty
+    if not isinstance(text, str) or text not in allowed:
+        raise RequestError(argument, repr(value), ", ".join(allowed))
+    return str(text)
+
+
+def at_least(least: int, value: int, argument: str) -> int:
+    if value < least:
+        raise RequestError(argument, value, f"{least} or more")
+    return value
+
+
+def per_axis(value: Any, length: int, least: int, argument: str) -> Shape:
+    """A whole number for every axis, or one that stands for all of them."""
+    if isinstance(value, (str, bytes)):
+        raise RequestError(argument, repr(value), f"{length} whole numbers")
+    try:
+        values = list(value)
+    except TypeError:
+        return (at_least(least, whole(value, argument), argument),) * length
+    if len(values) != length:
+        raise RequestError(argument, f"{len(values)} values", f"{length}, or one number for all")
+    return tuple(
+        at_least(least, whole(item, f"{argument}[{i}]"), f"{argument}[{i}]")
+        for i, item in enumerate(values)
+    )
+
+
+def activation_attributes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """`activation` and its `activation_params`, counted and finite where they must be."""
+    if "activation" not in given:
+        if "activation_params" in given:
+            raise RequestError(
+                "activation_params", "parameters without an activation", "an activation beside them"
+            )
+        return {}
+    name = one_of(given["activation"], tuple(ACTIVATIONS), "activation")
+    count = ACTIVATIONS[name]
+    params = real_numbers(given.get("activation_params", ()), "activation_params")
+    if count is None:
+        return {"activation": name}
+    fewest, most = count
+    if not fewest <= len(params) <= most:
+        wanted = f"exactly {most}" if fewest == most else f"at most {most}"
+        raise RequestError("activation_params", f"{len(params)} values", f"{wanted} for {name}")
+    if name != "Clip" and not all(map(math.isfinite, params)):
+        raise RequestError("activation_params", list(params), f"finite numbers for {name}")
+    return {"activation": name, **({"activation_params": params} if params else {})}
+
+
+def real_numbers(value: Any, argument: str) -> tuple[float, ...]:
+    """A tuple of floats from a number or a sequence of numbers."""
+    try:
+        values = [value] if isinstance(value, (int, float)) else list(value)
+        numbers = tuple(float(item) for item in values if not isinstance(item, (str, bytes)))
+    except (TypeError, ValueError):
+        raise RequestError(argument, repr(value), "numbers") from None
+    if len(numbers) != len(values):
+        raise RequestError(argument, repr(value), "numbers")
+    return numbers
+
+
+def check_channels(x: Shape, w: Shape, group: int) -> None:
+    if w[1] * group != x[1]:
+        wanted = f"C/group = {x[1]}/{group} in axis 1, since x has {x[1]} channels"
+        raise RequestError("w", f"shape {w}", wanted)
+    if w[0] % group:
+        raise RequestError("group", group, f"a divisor of the {w[0]} output channels")
+
+
+def conv_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
+    """The output's spatial sizes; an error where no window fits the padded input."""
+    n = len(size)
+    strides = attrs.get("strides", (1,) * n)
+    dilations = attrs.get("dilations", (1,) * n)
+    pads = attrs.get("pads", (0,) * (2 * n))
+    if attrs.get("auto_pad", "NOTSET").startswith("SAME"):
+        return tuple(-(-s // stride) for s, stride in zip(size, strides, strict=True))
+    extents = []
+    for i in range(n):
+        padded = size[i] + pads[i] + pads[n + i]
+        window = (kernel[i] - 1) * dilations[i] + 1
+        if window > padded:
+            raise RequestError(
+                "w", f"kernel {list(kernel)} (axis {i} spans {window} with its dilation)",
+                f"at most the padded input, {padded} in axis {i}",
+            )  # fmt: skip
+        extents.append((padded - window) // strides[i] + 1)
+    return tuple(extents)
+
+
+def check_elements(**shapes: Shape) -> None:
+    for name, shape in shapes.items():
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise RequestError(name, f"shape {shape}", "fewer than 2**32 elements")
+
+
+def epilogue_shapes(
+    bias: bool | Sequence[int], z: bool | Sequence[int], channels: int, output: Shape
+) -> dict[str, Shape]:
+    """The shapes of the given bias and residual, which follow from the others."""
+    shapes: dict[str, Shape] = {}
+    if bias is not False and bias is not None:
+        got = (channels,) if bias is True else as_shape(bias, "bias")
+        if got != (channels,):
+            raise RequestError("bias", f"shape {got}", f"({channels},): one for each output channel")
+        shapes["bias"] = got
+    if z is not False and z is not None:
+        got = output if z is True else as_shape(z, "z")
+        if got != output:
+            raise RequestError("z", f"shape {got}", f"{output}, the output's own; no broadcast")
+        shapes["zResidual"] = got
+    return shapes
+
+
+# The request rules of the operators that this package ships, by ONNX name.
+REQUESTS: dict[str, Callable[..., Request]] = {"FusedConv": conv_request, "Conv": conv_request}
