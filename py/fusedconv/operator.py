@@ -30,7 +30,7 @@ from .plan import (
 from .request import REQUESTS, Request
 from .selection import Explanation, Selection
 
-__all__ = ["Operator", "builtin", "load_operator"]
+__all__ = ["Operator", "builtin", "explain", "load_operator", "plan"]
 
 Render = Callable[[Scope], str]
 
@@ -332,3 +332,13 @@ def load_operator(
     from .loading import load
 
     return load(manifest, templates)
+
+
+def plan(x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any) -> Plan:
+    """How a FusedConv would run: WGSL, bindings, dispatch; see `Operator.plan` for the arguments."""
+    return builtin("fusedconv").plan(x_shape, w_shape, **arguments)
+
+
+def explain(x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any) -> Explanation:
+    """Which variant a FusedConv takes and why not the others; see `Operator.explain`."""
+    return builtin("fusedconv").explain(x_shape, w_shape, **arguments)

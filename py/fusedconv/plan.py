@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .evaluation import EvaluationError, Scope
@@ -76,6 +76,15 @@ class Plan:
     def output_nbytes(self) -> int:
         """Size of the output in bytes."""
         return math.prod(self.output_shape) * DTYPE_BYTES[self.dtype]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON; a uniform's bytes as hex."""
+        data = asdict(self)
+        for item in data["passes"]:
+            for binding in item["bindings"]:
+                if binding["uniform"] is not None:
+                    binding["uniform"] = binding["uniform"].hex()
+        return data
 
     def __str__(self) -> str:
         lines = [f"{self.operator} {self.variant} -> {self.output_shape} {self.dtype}"]
