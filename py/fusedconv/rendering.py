@@ -133,8 +133,11 @@ class TemplateTranslator(Translator):
         for part in node.nodes:
             if isinstance(part, nodes.TemplateData):
                 self.write(f"w({part.data!r})")
-            else:
+                continue
+            try:
                 self.write(f"w(str({self.expression(part)}))")
+            except ExpressionError as error:  # the part's own line, not the whole output's
+                raise ManifestError(f"{self.name}:{part.lineno}", str(error)) from None
 
     def write_if(self, node: nodes.If) -> None:
         self.write(f"if {self.expression(node.test)}:")
