@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import Capabilities, FusedConvError, UnsupportedError
+from . import Capabilities, FusedConvError
 from .devices import DEVICES
 from .operator import Operator, builtin, load_operator
 
@@ -127,9 +127,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         print(answer(options))
-    except UnsupportedError as error:
-        print(f"{error}\n{error.explanation or ''}", file=sys.stderr)
-        return 2
     except FusedConvError as error:
         print(error, file=sys.stderr)
         return 2

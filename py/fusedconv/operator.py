@@ -183,7 +183,7 @@ class Operator:
         selection = self.selection(request, capabilities, extensions, tunables)
         variant = self.pinned(selection, pin) if pin else selection.choose()
         if variant is None:
-            raise unsupported(selection.explain())
+            raise unsupported(selection)
         plan = Plan(
             operator=self.name,
             variant=variant.id,
@@ -279,12 +279,15 @@ def compiled_name(name: str, text: Any, functions: Mapping[str, Compiled]) -> Co
     return function
 
 
-def unsupported(explanation: Explanation) -> UnsupportedError:
-    """The error of a request that no variant serves: names the one that came nearest."""
-    refused = [v for v in explanation if v.status == "refused"]
-    nearest = max(refused, key=lambda v: v.priority, default=None)
-    near = f"; nearest is {nearest.id}, refused by {nearest.reason}" if nearest else ""
-    return UnsupportedError(f"no variant serves this request on this device{near}", explanation)
+def unsupported(selection: Selection) -> UnsupportedError:
+    """The error of a request that no variant serves: names the one with the fewest objections."""
+    nearest = min(selection.variants, key=lambda v: (selection.objections(v), -v.priority))
+    reason = selection.verdict(nearest, chosen=False).reason
+    return UnsupportedError(
+        "no variant serves this request on this device; "
+        f"the nearest is {nearest.id}, refused by {reason}",
+        selection.explain(),
+    )
 
 
 def frozen(value: Any) -> Any:

@@ -73,6 +73,11 @@ class Selection:
             self._refusals[variant.id] = missing or next(failed, None)
         return self._refusals[variant.id]
 
+    def objections(self, variant: Variant) -> int:
+        """How many requirements and guards stand against a variant."""
+        missing = unmet(variant.requires, self.capabilities) is not None
+        return missing + sum(self.guard(text) is not True for text in variant.when)
+
     def superseded_by(self, variant: Variant) -> str | None:
         """The eligible variant in whose favour this one is dropped, if any."""
         rivals = (self.by_id[name] for name in variant.superseded_by if name in self.by_id)
@@ -169,9 +174,9 @@ class Selection:
 
 def sentence(path: Sequence[str], values: Mapping[str, Any]) -> str:
     """`baseContract > configuredWorkgroupOk > a <= b, where a = 256, b = 128`."""
-    steps = [step for i, step in enumerate(path) if i == 0 or len(step) < 160 or i == len(path) - 1]
+    steps = [*(step for step in path[:-1] if step.isidentifier()), path[-1]]
     where = ", ".join(f"{name} = {value!r}" for name, value in values.items())
-    return " > ".join(steps) + (f", where {where}" if where else "")
+    return " > ".join(dict.fromkeys(steps)) + (f", where {where}" if where else "")
 
 
 def unmet(requires: Requires, capabilities: Capabilities) -> str | None:
