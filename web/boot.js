@@ -1,0 +1,28 @@
+// Starts Pyodide with fusedconv from a folder, in a page or in a module worker.
+
+const HERE = new URL("./pyodide/", import.meta.url).href;
+
+// Options: indexURL, the folder with pyodide.mjs and a lock that lists fusedconv; numpy, false to
+// leave NumPy out; stage(text, done), told what is going on. Answers { pyodide, hasNumpy }.
+export async function boot({ indexURL = HERE, numpy = true, stage = () => {} } = {}) {
+  stage("Loading Python", 0.05);
+  const [{ loadPyodide }, lock] = await Promise.all([
+    import(new URL("pyodide.mjs", indexURL).href),
+    fetchLock(new URL("pyodide-lock.json", indexURL).href),
+  ]);
+  const hasNumpy = numpy && "numpy" in lock.packages;
+  stage(hasNumpy ? "Loading Python and NumPy" : "Loading Python", 0.15);
+  const pyodide = await loadPyodide({
+    indexURL,
+    lockFileContents: lock,
+    packageBaseUrl: indexURL,
+    packages: hasNumpy ? ["fusedconv", "numpy"] : ["fusedconv"],
+  });
+  return { pyodide, hasNumpy };
+}
+
+async function fetchLock(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`Pyodide is not at ${url} (${response.status})`);
+  return response.json();
+}
