@@ -52,6 +52,7 @@ ATTRIBUTES: dict[str, Callable[[str], Any]] = {
     "strides": numbers,
 }
 
+
 def parser() -> argparse.ArgumentParser:
     """The command line: `plan`, `explain`, `wgsl` and `devices`."""
     top = argparse.ArgumentParser("python -m fusedconv", description=__doc__)

@@ -87,9 +87,7 @@ class Sources(Mapping[str, str]):
         raise TypeError("templates are asked for by name")
 
 
-def compile_operator(
-    manifest: Manifest, sources: Mapping[str, str]
-) -> dict[str, CompiledTemplate]:
+def compile_operator(manifest: Manifest, sources: Mapping[str, str]) -> dict[str, CompiledTemplate]:
     """Every template that the manifest's passes name, and what those import."""
     compiled: dict[str, CompiledTemplate] = {}
 

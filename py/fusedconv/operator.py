@@ -55,9 +55,7 @@ class Operator:
     def __repr__(self) -> str:
         return f"<Operator {self.name}: {len(self.manifest.variants)} variants>"
 
-    def request(
-        self, x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any
-    ) -> Request:
+    def request(self, x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any) -> Request:
         """Check shapes and attributes by the operator's own rules; raises `RequestError`."""
         if self.name not in REQUESTS:
             raise ManifestError("name", f"no request rules for {self.name}: {', '.join(REQUESTS)}")
@@ -124,7 +122,9 @@ class Operator:
         """The guards of every variant, over the names of this request on this device."""
         scope = self.scope(request, capabilities, tunables)
         selection = Selection(self.manifest, self.functions, scope, capabilities, extensions)
-        selection.definitions = {k: v for k, v in self.manifest.derive.items() if isinstance(v, str)}
+        selection.definitions = {
+            k: v for k, v in self.manifest.derive.items() if isinstance(v, str)
+        }
         return selection
 
     def scope(
@@ -154,7 +154,9 @@ class Operator:
         known = set(self.manifest.tunables).union(*(v.tunables for v in self.manifest.variants))
         for name, value in (given or {}).items():
             if name not in known:
-                raise RequestError(f"tunables[{name!r}]", "an unknown name", ", ".join(sorted(known)))
+                raise RequestError(
+                    f"tunables[{name!r}]", "an unknown name", ", ".join(sorted(known))
+                )
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise RequestError(f"tunables[{name!r}]", repr(value), "a number")
         return given or {}
@@ -214,9 +216,7 @@ class Operator:
         elements = 1
         for size in self.functions[item.shape](scope):
             elements *= whole_number(size, f"intermediates.{item.id}")
-        return Scratch(
-            item.id, item.dtype, elements, elements * DTYPE_BYTES[item.dtype], item.once
-        )
+        return Scratch(item.id, item.dtype, elements, elements * DTYPE_BYTES[item.dtype], item.once)
 
     def one_pass(self, spec: PassSpec, variant_scope: Scope, scratch: set[str]) -> Pass:
         scope = variant_scope.child(self.derived(spec))
@@ -324,7 +324,8 @@ def shaders_folder() -> Path:
 
 
 def load_operator(
-    manifest: str | Path | Mapping[str, Any], templates: str | Path | Mapping[str, str] | None = None
+    manifest: str | Path | Mapping[str, Any],
+    templates: str | Path | Mapping[str, str] | None = None,
 ) -> Operator:
     """Load an operator contract: our compact form or the published one, unmodified.
 

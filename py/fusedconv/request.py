@@ -284,7 +284,9 @@ def epilogue_shapes(
     if bias is not False and bias is not None:
         got = (channels,) if bias is True else as_shape(bias, "bias")
         if got != (channels,):
-            raise RequestError("bias", f"shape {got}", f"({channels},): one for each output channel")
+            raise RequestError(
+                "bias", f"shape {got}", f"({channels},): one for each output channel"
+            )
         shapes["bias"] = got
     if z is not False and z is not None:
         got = output if z is True else as_shape(z, "z")

@@ -61,7 +61,9 @@ class Selection:
         if text not in self._guards:
             try:
                 self._guards[text] = self.functions[text](self.scope)
-            except Exception as error:  # the contract: an error refuses the variant, not the request
+            except (
+                Exception
+            ) as error:  # the contract: an error refuses the variant, not the request
                 self._guards[text] = error
         return self._guards[text]
 

@@ -14,9 +14,13 @@ def conv_requests(draw, large=True):
     kernel = [draw(kernels) if n < 3 else draw(st.integers(1, 3)) for _ in range(n)]
     if draw(st.booleans()):
         kernel = [kernel[0]] * n
-    per_group = draw(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8, 16, 32, 64, 96] if large else [1, 2, 3, 4, 5, 8]))
+    per_group = draw(
+        st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8, 16, 32, 64, 96] if large else [1, 2, 3, 4, 5, 8])
+    )
     group = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 8, 32]))
-    out_per_group = draw(st.sampled_from([1, 1, 2, 3, 4, 5, 16, 32, 64, 100] if large else [1, 2, 3, 4, 6]))
+    out_per_group = draw(
+        st.sampled_from([1, 1, 2, 3, 4, 5, 16, 32, 64, 100] if large else [1, 2, 3, 4, 6])
+    )
     attributes = {}
     if group > 1:
         attributes["group"] = group
