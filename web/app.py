@@ -23,7 +23,7 @@ Deliver = Callable[[Any, str], None]
 """A JavaScript function for (pixels, JSON text); the pixels are (1, 3, H, W) floats, 0..255."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The visitor pressed Stop."""
 
 
@@ -57,9 +57,9 @@ class Upscaler:
         start = perf_counter()
         for i, tile in enumerate(tiles):
             part = HostTensor(planes(rgba, width, tile), (1, 3, tile.read_height, tile.read_width))
-            with await fusedconv.array(part) as x:
-                with await self._network(x, self._observer(i, len(tiles), post)) as y:
-                    post(await y.numpy(), json.dumps(placed(tile, int(graph.scale))))
+            observer = self._observer(i, len(tiles), post)
+            with await fusedconv.array(part) as x, await self._network(x, observer) as y:
+                post(await y.numpy(), json.dumps(placed(tile, int(graph.scale))))
         return json.dumps({"seconds": perf_counter() - start, "tiles": len(tiles)})
 
     def _observer(self, tile: int, tiles: int, post: Deliver) -> Callable[[LayerReport], Any]:
@@ -67,7 +67,7 @@ class Upscaler:
             count = len(self._network.graph.steps)
             tell(post, "layer", tile=tile, tiles=tiles, layers=count, layer=vars(layer))
             if self._stop:
-                raise Stopped
+                raise StoppedError
 
         return observe
 

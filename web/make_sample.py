@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 WIDTH, HEIGHT, SUPER = 144, 96, 8
 
-Field = NDArray[np.float64]
+Field = NDArray[np.floating[Any]]
 
 
 class Canvas:
@@ -55,7 +56,10 @@ class Canvas:
 
     def picture(self) -> NDArray[np.uint8]:
         blocks = self.rgb.reshape(HEIGHT, SUPER, WIDTH, SUPER, 3)
-        return np.rint(np.clip(blocks.mean((1, 3)), 0, 1) * 255).astype(np.uint8)
+        pixels: NDArray[np.uint8] = np.rint(np.clip(blocks.mean((1, 3)), 0, 1) * 255).astype(
+            np.uint8
+        )
+        return pixels
 
 
 def hexadecimal(colour: str) -> Field:

@@ -99,8 +99,8 @@ async function upscale() {
     Object.assign(report, { ok: true, ...picture.size, seconds, seconds_with_compiling: all, layers: layers.report });
   } catch (error) {
     picture.finish(false);
-    status(error.kind === "Stopped" ? "Stopped." : "The picture was not upscaled.");
-    if (error.kind !== "Stopped") fail(error);
+    status(error.kind === "StoppedError" ? "Stopped." : "The picture was not upscaled.");
+    if (error.kind !== "StoppedError") fail(error);
     report.error = error.message;
   }
   running = false;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from array import array
+from contextlib import ExitStack
 from time import perf_counter
 from typing import Any
 
@@ -26,16 +27,14 @@ async def measure(request: dict[str, Any]) -> dict[str, Any]:
     plan = fusedconv.plan(**request)
     work = multiplications(plan.output_shape, plan.operands["w"])
     operands = {name: operand(shape, plan.dtype) for name, shape in plan.operands.items()}
-    attributes = {k: v for k, v in request.items() if k not in ("x_shape", "w_shape", "bias", "z", "dtype")}
-    resident: list[GpuTensor] = []
-    try:
-        for host in operands.values():
-            resident.append(await fusedconv.array(host))
-        on_gpu = dict(zip(operands, resident, strict=True))
-        times, result = await timed(on_gpu, attributes)
-    finally:
-        for tensor in resident:
-            tensor.free()
+    attributes = {
+        k: v for k, v in request.items() if k not in ("x_shape", "w_shape", "bias", "z", "dtype")
+    }
+    resident: dict[str, GpuTensor] = {}
+    with ExitStack() as stack:
+        for name, host in operands.items():
+            resident[name] = stack.enter_context(await fusedconv.array(host))
+        times, result = await timed(resident, attributes)
     return {
         "variant": plan.variant,
         "best_ms": min(times),
@@ -46,7 +45,9 @@ async def measure(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def timed(operands: dict[str, GpuTensor], attributes: dict[str, Any]) -> tuple[list[float], Any]:
+async def timed(
+    operands: dict[str, GpuTensor], attributes: dict[str, Any]
+) -> tuple[list[float], Any]:
     """Milliseconds of warm runs, several in flight at a time, and the result on the host."""
     pinned = {"variant": attributes.pop("variant")} if "variant" in attributes else {}
     x, z = operands["x"], operands.get("zResidual")
@@ -83,7 +84,9 @@ def multiplications(output: Shape, w: Shape) -> int:
     return math.prod(output) * math.prod(w[1:])
 
 
-def compared(operands: dict[str, Any], attributes: dict[str, Any], y: Any, work: int) -> dict[str, Any]:
+def compared(
+    operands: dict[str, Any], attributes: dict[str, Any], y: Any, work: int
+) -> dict[str, Any]:
     """The largest absolute difference to float64, or why it was not computed."""
     if work > CHECK_LIMIT:
         return {"unchecked": "too large to be computed again on the processor"}

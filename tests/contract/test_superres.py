@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "web"))
-
 from superres.graph import Conv, Graph, Upsample
 from superres.keras import ModelFileError, read_model, shard_paths
-from superres.lowering import UnsupportedModel, lower
+from superres.lowering import UnsupportedModelError, lower
 from superres.tiles import cut
 
 Layers = Sequence[tuple[str, str, Mapping[str, Any], Sequence[str]]]
@@ -249,7 +245,7 @@ def test_tiles_are_nearly_equal() -> None:
     ],
 )
 def test_a_layer_that_is_not_known_is_named(layer: Any, message: str) -> None:
-    with pytest.raises(UnsupportedModel, match=message):
+    with pytest.raises(UnsupportedModelError, match=message):
         graph_of([image(), layer])
 
 

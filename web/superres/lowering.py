@@ -15,7 +15,7 @@ from math import ceil
 from .graph import Conv, Graph, Step, Upsample
 from .keras import Layer, Model, Weight
 
-__all__ = ["UnsupportedModel", "lower", "to_oihw"]
+__all__ = ["UnsupportedModelError", "lower", "to_oihw"]
 
 # Keras's activations as FusedConv spells them, with their parameters.
 ACTIVATIONS: dict[str, tuple[str, tuple[float, ...]]] = {
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, tuple[str, tuple[float, ...]]] = {
 }
 
 
-class UnsupportedModel(Exception):
+class UnsupportedModelError(Exception):
     """The model has a layer, or a use of one, that is not translated."""
 
 
@@ -91,17 +91,19 @@ class _Lowering:
         elif layer.kind in ("Add", "Activation", "ReLU", "LeakyReLU"):
             self.pointwise(layer)
         else:
-            raise UnsupportedModel(f"layer {layer.name!r}: {layer.kind} is not translated")
+            raise UnsupportedModelError(f"layer {layer.name!r}: {layer.kind} is not translated")
 
     def single(self, name: str, user: str) -> tuple[str, int]:
         parts = self.values[name].parts
         if len(parts) != 1:
-            raise UnsupportedModel(f"{name!r} joins tensors, which {user} can't take apart")
+            raise UnsupportedModelError(f"{name!r} joins tensors, which {user} can't take apart")
         return parts[0]
 
     def concatenate(self, layer: Layer) -> None:
         if layer.config["axis"] not in (3, -1):
-            raise UnsupportedModel(f"layer {layer.name!r} joins along axis {layer.config['axis']}")
+            raise UnsupportedModelError(
+                f"layer {layer.name!r} joins along axis {layer.config['axis']}"
+            )
         values = [self.values[name] for name in layer.inputs]
         parts = [part for value in values for part in value.parts]
         radius = max(value.radius for value in values)
@@ -109,10 +111,12 @@ class _Lowering:
 
     def upsample(self, layer: Layer) -> None:
         if layer.config["interpolation"] != "nearest":
-            raise UnsupportedModel(f"layer {layer.name!r}: only nearest upsampling is translated")
+            raise UnsupportedModelError(
+                f"layer {layer.name!r}: only nearest upsampling is translated"
+            )
         rows, columns = layer.config["size"]
         if rows != columns:
-            raise UnsupportedModel(f"layer {layer.name!r} scales rows and columns differently")
+            raise UnsupportedModelError(f"layer {layer.name!r} scales rows and columns differently")
         source, channels = self.single(layer.inputs[0], "UpSampling2D")
         before = self.values[layer.inputs[0]]
         self.steps.append(Upsample(layer.name, source, layer.name, channels, (rows, columns)))
@@ -140,7 +144,7 @@ class _Lowering:
     def convolution(self, layer: Layer) -> None:
         config = layer.config
         if config["data_format"] != "channels_last":
-            raise UnsupportedModel(f"layer {layer.name!r} is not channels_last")
+            raise UnsupportedModelError(f"layer {layer.name!r} is not channels_last")
         kernel = self.model.weights[f"{layer.name}/kernel"]
         bias = self.model.weights[f"{layer.name}/bias"] if config["use_bias"] else None
         before = self.values[layer.inputs[0]]
@@ -161,7 +165,7 @@ class _Lowering:
         config = layer.config
         group = config.get("groups", 1)
         if len(before.parts) > 1 and group != 1:
-            raise UnsupportedModel(f"layer {layer.name!r} groups joined tensors")
+            raise UnsupportedModelError(f"layer {layer.name!r} groups joined tensors")
         z, start = tail.z, 0
         for i, (source, channels) in enumerate(before.parts):
             first, last = i == 0, i == len(before.parts) - 1
@@ -210,12 +214,14 @@ class _Lowering:
     @staticmethod
     def other_operand(add: Layer, name: str) -> str:
         if len(add.inputs) != 2:
-            raise UnsupportedModel(f"layer {add.name!r} adds {len(add.inputs)} tensors, not two")
+            raise UnsupportedModelError(
+                f"layer {add.name!r} adds {len(add.inputs)} tensors, not two"
+            )
         return add.inputs[1] if add.inputs[0] == name else add.inputs[0]
 
 
 def lower(model: Model) -> Graph:
-    """Translate a model; `UnsupportedModel` names the layer that can't be."""
+    """Translate a model; `UnsupportedModelError` names the layer that can't be."""
     return _Lowering(model).run()
 
 
@@ -233,11 +239,11 @@ def to_oihw(kernel: Weight, start: int, stop: int) -> Weight:
 def _activation(layer: Layer) -> tuple[str, tuple[float, ...]]:
     if layer.kind == "ReLU":
         if layer.config.get("max_value") or layer.config.get("threshold"):
-            raise UnsupportedModel(f"layer {layer.name!r} is a ReLU with bounds")
+            raise UnsupportedModelError(f"layer {layer.name!r} is a ReLU with bounds")
         return "Relu", ()
     if layer.kind == "LeakyReLU":
         return "LeakyRelu", (float(layer.config["alpha"]),)
     name = layer.config.get("activation", "linear")
     if name not in ACTIVATIONS:
-        raise UnsupportedModel(f"layer {layer.name!r}: activation {name!r} is not translated")
+        raise UnsupportedModelError(f"layer {layer.name!r}: activation {name!r} is not translated")
     return ACTIVATIONS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -50,12 +51,11 @@ class Network:
     async def load(cls, graph: Graph) -> Network:
         """Bring the graph's weights to the GPU."""
         layers: list[_Layer] = []
-        try:
+        with ExitStack() as stack:
             for step in graph.steps:
                 layers.append(await _prepare(step))
-        except BaseException:
-            _free(layers)
-            raise
+                stack.callback(layers[-1].free)
+            stack.pop_all()
         return cls(graph, layers)
 
     async def warm(self, x_shape: Shape, progress: Callable[[int, int], None]) -> None:
