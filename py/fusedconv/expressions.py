@@ -92,7 +92,8 @@ class Translator:
         method = getattr(self, f"visit_{type(node).__name__.lower()}", None)
         if method is None:
             raise ExpressionError(f"{type(node).__name__} is not allowed in an expression")
-        return method(node)
+        python: str = method(node)
+        return python
 
     def visit_const(self, node: nodes.Const) -> str:
         if node.value is not None and not isinstance(node.value, (str, int, float)):

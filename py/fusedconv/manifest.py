@@ -359,11 +359,11 @@ class Reader:
         self.operands = {*data["inputs"], *data["outputs"]}
 
     def tunables(self, data: Mapping[str, Any], path: str) -> dict[str, float]:
-        values = {}
+        values: dict[str, float] = {}
         for name, spec in data.items():
             default = spec.get("default") if isinstance(spec, Mapping) else None
-            number = isinstance(default, (int, float)) and not isinstance(default, bool)
-            need(number, f"{path}.{name}", "a tunable needs a number as its default")
+            if not isinstance(default, (int, float)) or isinstance(default, bool):
+                raise ManifestError(f"{path}.{name}", "a tunable needs a number as its default")
             values[name] = default
         return values
 
