@@ -108,10 +108,10 @@ def activate(v: Array, name: str, params: Sequence[float] | None = None) -> Arra
     Parameters are rounded to float32, as ONNX holds them. NaN stays NaN; in Clip a NaN bound is
     no bound and the upper bound wins.
     """
-    given = [float(np.float32(p)) for p in params or ()]
+    given = list(params or ())
     defaults = DEFAULTS.get(name, (0.0, 0.0))
-    alpha, beta = [*given, *(float(np.float32(d)) for d in defaults[len(given) :])][:2]
     with np.errstate(all="ignore"):
+        alpha, beta = (float(np.float32(p)) for p in [*given, *defaults[len(given) :]][:2])
         y = ACTIVATIONS[name](v, alpha, beta)
     return np.where(np.isnan(v), v, y)
 
