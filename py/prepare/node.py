@@ -50,7 +50,16 @@ def npm_packages(use: str) -> Path:
     omit = [f"--omit={kind}" for kind in ("dev", "optional")[level:]]
 
     def make() -> None:
-        run(npm, "ci", *omit, "--ignore-scripts", "--no-audit", "--no-fund", cwd=WEB, env={"PATH": path})
+        run(
+            npm,
+            "ci",
+            *omit,
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            cwd=WEB,
+            env={"PATH": path},
+        )
 
     outputs = [SETS[name] for name in sets[: sets.index(use) + 1]]
     step("npm packages", make, inputs=[WEB / "package-lock.json"], outputs=outputs)

@@ -50,4 +50,3 @@ def create() -> None:
 
 def pip(*arguments: str | Path, env: Mapping[str, str] | None = None) -> None:
     run(PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments, env=env)
-

@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["BUILD", "ROOT", "SetupError", "apt_install", "digest", "exclusive", "run", "say", "step"]
+__all__ = [
+    "BUILD",
+    "ROOT",
+    "SetupError",
+    "apt_install",
+    "digest",
+    "exclusive",
+    "run",
+    "say",
+    "step",
+]
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
