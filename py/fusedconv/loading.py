@@ -22,7 +22,7 @@ def load(
     """See `fusedconv.load_operator`."""
     if isinstance(manifest, Mapping):
         data: Any = manifest
-        place: str | Path = shaders_folder() / "fusedconv"
+        place: str | Path = shaders_folder() / str(data.get("name", "")).lower()
     else:
         data, place = read_manifest(manifest)
     parsed = parse(data)

@@ -27,12 +27,23 @@ from .plan import (
     pack_uniform,
     whole_number,
 )
-from .request import REQUESTS, Request
+from .request import Request, conv_request
+from .request_transposed import conv_transpose_request
 from .selection import Explanation, Selection
 
 __all__ = ["Operator", "builtin", "explain", "load_operator", "plan"]
 
 Render = Callable[[Scope], str]
+
+# The request rules of the operators that this package knows, by ONNX name.
+REQUESTS: Mapping[str, Callable[..., Request]] = {
+    "FusedConv": conv_request,
+    "Conv": conv_request,
+    "ConvTranspose": conv_transpose_request,
+}
+
+# The shipped operators: direct, transposed.
+OPERATORS = ("fusedconv", "convtranspose")
 
 
 class Operator:
@@ -331,18 +342,23 @@ def load_operator(
 
     `manifest` is a folder, a manifest.json's path, its URL (in the browser) or the parsed dict;
     `templates` a folder, a URL or {name: source}; left out, the manifest's own folder, or for a
-    dict the shipped FusedConv templates. Raises `ManifestError` with the path inside the file.
+    dict those of the shipped operator of its name. Raises `ManifestError` with the path inside the
+    file.
     """
     from .loading import load
 
     return load(manifest, templates)
 
 
-def plan(x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any) -> Plan:
-    """How a FusedConv would run: WGSL, bindings, dispatch; see `Operator.plan` for the arguments."""
-    return builtin("fusedconv").plan(x_shape, w_shape, **arguments)
+def plan(
+    x_shape: Sequence[int], w_shape: Sequence[int], *, transposed: bool = False, **arguments: Any
+) -> Plan:
+    """How a FusedConv, or a transposed one, would run; see `Operator.plan` for the arguments."""
+    return builtin(OPERATORS[transposed]).plan(x_shape, w_shape, **arguments)
 
 
-def explain(x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any) -> Explanation:
-    """Which variant a FusedConv takes and why not the others; see `Operator.explain`."""
-    return builtin("fusedconv").explain(x_shape, w_shape, **arguments)
+def explain(
+    x_shape: Sequence[int], w_shape: Sequence[int], *, transposed: bool = False, **arguments: Any
+) -> Explanation:
+    """Which variant a request takes and why not the others; see `Operator.explain`."""
+    return builtin(OPERATORS[transposed]).explain(x_shape, w_shape, **arguments)

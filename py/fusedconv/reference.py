@@ -1,7 +1,7 @@
-"""FusedConv in float64 NumPy: what the kernels are held against.
+"""The operators in float64 NumPy: what the kernels are held against.
 
-Written from ONNX's Conv and the contract's text, apart from the engine: it shares no shape
-inference or padding with it, so a mistake in one shows against the other.
+Written from ONNX's Conv and ConvTranspose and the contract's text, apart from the engine: it shares
+no shape inference or padding with it, so a mistake in one shows against the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["activate", "fused_conv"]
+__all__ = ["activate", "conv_transpose", "fused_conv"]
 
 Array = NDArray[np.float64]
 
@@ -97,6 +97,82 @@ def padding(
     ]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+
+
+def conv_transpose(
+    x: NDArray[Any],
+    w: NDArray[Any],
+    bias: NDArray[Any] | None = None,
+    z: NDArray[Any] | None = None,
+    *,
+    activation: str | None = None,
+    activation_params: Sequence[float] | None = None,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Array:
+    """act(transposed conv(x, w) + bias + z) in float64, of shape (N, M, o1, ..., on).
+
+    x is (N, C, d1, ..., dn), w (C, M/group, k1, ..., kn), bias (M,), z like the result; any n.
+    Every input is scattered through the kernel into the whole output, which is then cropped.
+    """
+    rank = x.ndim - 2
+    kernel = w.shape[2:]
+    assert kernel_shape is None or tuple(kernel_shape) == kernel
+    strides = list(strides or [1] * rank)
+    dilations = list(dilations or [1] * rank)
+    sides = zip(x.shape[2:], kernel, strides, dilations, strict=True)
+    whole = [(size - 1) * s + (k - 1) * d + 1 for size, k, s, d in sides]
+    extra = list(output_padding or [0] * rank)
+    full = [size + e for size, e in zip(whole, extra, strict=True)]
+    start, out = cropping(x.shape[2:], full, strides, auto_pad, pads, output_shape)
+
+    batch, channels = x.shape[:2]
+    images = x.astype(np.float64).reshape(batch, group, channels // group, -1)
+    filters = w.astype(np.float64).reshape(group, channels // group, w.shape[1], *kernel)
+    reach = [max(size, s + o) for size, s, o in zip(whole, start, out, strict=True)]
+    y = np.zeros((batch, group, w.shape[1], *reach))
+    with np.errstate(all="ignore"):
+        for tap in product(*map(range, kernel)):
+            one: tuple[Any, ...] = (..., *tap)
+            reached: tuple[Any, ...] = tuple(
+                slice(t * d, t * d + (size - 1) * s + 1, s)
+                for t, d, size, s in zip(tap, dilations, x.shape[2:], strides, strict=True)
+            )
+            summed = filters[one].swapaxes(1, 2) @ images
+            y[(..., *reached)] += summed.reshape(batch, group, w.shape[1], *x.shape[2:])
+        kept: tuple[Any, ...] = tuple(slice(s, s + o) for s, o in zip(start, out, strict=True))
+        y = y.reshape(batch, group * w.shape[1], *reach)[(..., *kept)]
+        if bias is not None:
+            y = y + bias.astype(np.float64).reshape(-1, *[1] * rank)
+        if z is not None:
+            y = y + z.astype(np.float64)
+        return y if activation is None else activate(y, activation, activation_params)
+
+
+def cropping(
+    spatial: Sequence[int],
+    full: Sequence[int],
+    strides: Sequence[int],
+    auto_pad: str,
+    pads: Sequence[int] | None,
+    output_shape: Sequence[int] | None,
+) -> tuple[list[int], list[int]]:
+    """Where the result begins in the whole output, and its sizes; `full` counts output_padding."""
+    rank = len(spatial)
+    same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    if output_shape is None and not same:
+        pads = list(pads or [0] * 2 * rank)
+        return pads[:rank], [f - a - b for f, a, b in zip(full, pads, pads[rank:], strict=False)]
+    wanted = list(output_shape or [size * s for size, s in zip(spatial, strides, strict=True)])
+    total = [max(0, f - size) for f, size in zip(full, wanted, strict=True)]
+    start = [t // 2 if auto_pad == "SAME_UPPER" else t - t // 2 for t in total]
+    return start, wanted if output_shape else [f - t for f, t in zip(full, total, strict=True)]
 
 
 DEFAULTS = {"QuickGelu": (1.702, 0.0), "Elu": (1.0, 0.0), "ThresholdedRelu": (1.0, 0.0)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .errors import RequestError
 
-__all__ = ["ACTIVATIONS", "REQUESTS", "Request", "conv_request", "dtype_name"]
+__all__ = ["ACTIVATIONS", "Request", "conv_request", "dtype_name"]
 
 Shape = tuple[int, ...]
 
@@ -85,7 +85,7 @@ def conv_request(
     """
     kind = dtype_name(dtype)
     x, w = as_shape(x_shape, "x"), as_shape(w_shape, "w")
-    check_ranks(x, w)
+    check_ranks(x, w, ("M", "C/group"), empty=0)
     known = known_attributes(attributes, CONV_ATTRIBUTES)
     n = len(x) - 2
     attrs = common_attributes(known, w, n)
@@ -122,19 +122,23 @@ def whole(value: Any, argument: str) -> int:
         raise RequestError(argument, repr(value), "a whole number") from None
 
 
-def check_ranks(x: Shape, w: Shape) -> None:
+def check_ranks(x: Shape, w: Shape, leading: tuple[str, str], empty: int) -> None:
+    """Ranks that fit each other and no size of 0, but in x's batch and in w's axis `empty`.
+
+    `leading` names w's first two axes, for the message.
+    """
     if not 3 <= len(x) <= 5:
         raise RequestError(
             "x", f"shape {x}", "(N, C, D1, ..., Dn) with one to three spatial dimensions"
         )
     if len(w) != len(x):
-        wanted = "(M, C/group, " + ", ".join(f"k{i + 1}" for i in range(len(x) - 2)) + ")"
-        raise RequestError("w", f"shape {w}", f"rank {len(x)} as x has: {wanted}")
-    for name, shape, free in (("x", x, 0), ("w", w, 0)):
+        wanted = ", ".join([*leading, *(f"k{i + 1}" for i in range(len(x) - 2))])
+        raise RequestError("w", f"shape {w}", f"rank {len(x)} as x has: ({wanted})")
+    for name, shape, free in (("x", x, 0), ("w", w, empty)):
         for axis, size in enumerate(shape):
             if size == 0 and axis != free:
                 raise RequestError(
-                    name, f"shape {shape}", f"no size of 0 but in axis 0 (axis {axis} is 0)"
+                    name, f"shape {shape}", f"no size of 0 but in axis {free} (axis {axis} is 0)"
                 )
 
 
@@ -294,7 +298,3 @@ def epilogue_shapes(
             raise RequestError("z", f"shape {got}", f"{output}, the output's own; no broadcast")
         shapes["zResidual"] = got
     return shapes
-
-
-# The request rules of the operators that this package ships, by ONNX name.
-REQUESTS: dict[str, Callable[..., Request]] = {"FusedConv": conv_request, "Conv": conv_request}

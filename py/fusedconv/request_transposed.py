@@ -1,0 +1,113 @@
+"""The request rules of transposed convolution: ONNX's ConvTranspose with FusedConv's extras.
+
+Where the field disagrees:
+
+- SAME with a stride beyond the kernel: the padding is 0, never negative, and the output is smaller
+  than input * stride (ONNX's shape inference, onnxruntime).
+- SAME with `output_padding` still gives input * stride (ONNX's formula, onnxruntime).
+- `output_padding` is below max(stride, dilation) of its axis, as in PyTorch and as ONNX's "less
+  than the corresponding stride/dilation" reads; onnxruntime's CPU and ExecuTorch want it below
+  the stride.
+- `output_shape` may exceed the natural size by what an `output_padding` could add; `pads` beside it
+  are ignored, as ONNX says.
+- The larger half of an odd padding lies behind for SAME_UPPER, else in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import RequestError
+from .request import (
+    CONV_ATTRIBUTES,
+    Request,
+    Shape,
+    as_shape,
+    check_elements,
+    check_ranks,
+    common_attributes,
+    dtype_name,
+    epilogue_shapes,
+    known_attributes,
+    per_axis,
+)
+
+__all__ = ["conv_transpose_request"]
+
+TRANSPOSED_ATTRIBUTES = tuple(sorted((*CONV_ATTRIBUTES, "output_padding", "output_shape")))
+
+
+def conv_transpose_request(
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    *,
+    dtype: object = "float32",
+    bias: bool | Sequence[int] = False,
+    z: bool | Sequence[int] = False,
+    **attributes: Any,
+) -> Request:
+    """Check a ConvTranspose: x (N, C, D1..Dn), w (C, M/group, k1..kn), bias (M,), z as the output.
+
+    `bias` and `z` are True, or the shape given. Raises `RequestError` naming the argument.
+    """
+    kind = dtype_name(dtype)
+    x, w = as_shape(x_shape, "x"), as_shape(w_shape, "w")
+    check_ranks(x, w, ("C", "M/group"), empty=1)
+    known = known_attributes(attributes, TRANSPOSED_ATTRIBUTES)
+    n = len(x) - 2
+    attrs = common_attributes(known, w, n)
+    for name, least in (("output_padding", 0), ("output_shape", 1)):
+        if name in known:
+            attrs[name] = per_axis(known[name], n, least, name)
+    group = attrs.get("group", 1)
+    check_transposed_channels(x, w, group)
+    channels = w[1] * group
+    output = (x[0], channels, *transposed_extents(x[2:], w[2:], attrs))
+    check_elements(x=x, w=w, y=output)
+    shapes = {"x": x, "w": w, **epilogue_shapes(bias, z, channels, output)}
+    return Request(shapes, output, kind, attrs)
+
+
+def check_transposed_channels(x: Shape, w: Shape, group: int) -> None:
+    if w[0] != x[1]:
+        raise RequestError("w", f"shape {w}", f"{x[1]} in axis 0, as x has that many channels")
+    if x[1] % group:
+        raise RequestError("group", group, f"a divisor of the {x[1]} input channels")
+
+
+def transposed_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
+    """The output's spatial sizes; an error where padding leaves nothing or adds too much."""
+    n = len(size)
+    strides = attrs.get("strides", (1,) * n)
+    dilations = attrs.get("dilations", (1,) * n)
+    extra = attrs.get("output_padding", (0,) * n)
+    pads = attrs.get("pads", (0,) * (2 * n))
+    extents = []
+    for i, (stride, dilation) in enumerate(zip(strides, dilations, strict=True)):
+        most_extra = max(stride, dilation) - 1
+        if extra[i] > most_extra:
+            raise RequestError(
+                "output_padding", list(extra),
+                f"at most {most_extra} in axis {i}: below its stride {stride} "
+                f"or dilation {dilation}",
+            )  # fmt: skip
+        bare = (size[i] - 1) * stride + (kernel[i] - 1) * dilation + 1
+        full = bare + extra[i]
+        if "output_shape" in attrs:
+            wanted: int = attrs["output_shape"][i]
+            if wanted > bare + most_extra:
+                raise RequestError(
+                    "output_shape", list(attrs["output_shape"]),
+                    f"at most {bare + most_extra} in axis {i}, where {size[i]} inputs reach",
+                )  # fmt: skip
+            extents.append(wanted)
+        elif attrs.get("auto_pad", "NOTSET").startswith("SAME"):
+            extents.append(min(full, size[i] * stride))
+        else:
+            extents.append(full - pads[i] - pads[n + i])
+            if extents[i] < 1:
+                raise RequestError(
+                    "pads", list(pads), f"less than the {full} outputs of axis {i} in all"
+                )
+    return tuple(extents)
