@@ -1,5 +1,17 @@
 """fusedconv: ONNX Runtime's FusedConv on the visitor's GPU, from Python in the browser."""
 
+from .api import (
+    array,
+    batch,
+    conv_transpose,
+    device,
+    empty,
+    memory,
+    prepare,
+    profile,
+    run,
+    synchronize,
+)
 from .capabilities import Capabilities
 from .errors import (
     DeviceError,
@@ -12,27 +24,50 @@ from .errors import (
     UnsupportedError,
     WebGPUUnavailable,
 )
+from .gpu.device import Device
+from .memory import MemoryReport
 from .operator import Operator, explain, load_operator, plan
 from .plan import Plan
+from .prepared import PreparedConv
+from .profiling import CallRecord, PassRecord, Profile
 from .selection import Explanation
+from .tensor import GpuTensor, HostTensor
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CallRecord",
     "Capabilities",
+    "Device",
     "DeviceError",
     "DeviceLost",
     "Explanation",
     "FusedConvError",
+    "GpuTensor",
+    "HostTensor",
     "ManifestError",
+    "MemoryReport",
     "Operator",
     "OutOfMemory",
+    "PassRecord",
     "Plan",
+    "PreparedConv",
+    "Profile",
     "RequestError",
     "ShaderError",
     "UnsupportedError",
     "WebGPUUnavailable",
+    "array",
+    "batch",
+    "conv_transpose",
+    "device",
+    "empty",
     "explain",
     "load_operator",
+    "memory",
     "plan",
+    "prepare",
+    "profile",
+    "run",
+    "synchronize",
 ]

@@ -7,7 +7,7 @@ URL takes the same path, compiled on the spot.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,22 @@ class Operator:
                 self._plans.clear()
             self._plans[key] = found
         return found
+
+    def run(
+        self,
+        x: Any,
+        w: Any,
+        bias: Any = None,
+        z: Any = None,
+        *,
+        out: Any = None,
+        cast: bool = False,
+        **arguments: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """`await operator.run(x, w, ...)` on the GPU; see `fusedconv.run` for the arguments."""
+        from .api import run_operator
+
+        return run_operator(self, x, w, bias, z, out=out, cast=cast, options=arguments)
 
     def explain(
         self,

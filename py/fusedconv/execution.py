@@ -1,0 +1,365 @@
+"""From operands to a result: plan, upload, submit, and read back where the caller wants that.
+
+A call does at once what it can: operands are checked and copied before it returns, and a call
+that finds its pipelines compiled is submitted, in one crossing to JavaScript. The rest waits in
+the order of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Literal, Protocol
+
+from .calls import Call, Turn, Turns
+from .errors import DeviceError, ManifestError, RequestError
+from .gpu.buffers import (
+    Storage,
+    adopt,
+    empty,
+    finish_read,
+    promised,
+    read_to_js,
+    settle,
+    start_read,
+    upload,
+)
+from .gpu.device import Gpu, acquire, current
+from .gpu.failures import error_of
+from .operands import HostOperand, Operand
+from .plan import Plan
+from .profiling import Profile, active_profiles
+from .tensor import GpuTensor, HostTensor, has_numpy
+
+__all__ = [
+    "Invocation",
+    "Target",
+    "adopt_buffer",
+    "array",
+    "check_order",
+    "checked_out",
+    "empty_tensor",
+    "read",
+    "settled",
+    "stored",
+    "submitted",
+    "synchronize",
+]
+
+turns = Turns()
+Kind = Literal["numpy", "host", "js"]
+
+
+class Target(Protocol):
+    """What runs: a kernel, or a prepared operator's instance of one. `id` is 0 until compiled."""
+
+    id: int
+    plan: Plan
+    nbytes: int
+
+    async def compile(self) -> None: ...
+
+
+def check_order(plan: Plan) -> None:
+    """The bridge gets operands by position; `Invocation` orders them x, w, bias, z."""
+    order = [name for name in ("x", "w", "bias", "zResidual") if name in plan.operands]
+    if list(plan.operands) != order:
+        raise ManifestError("inputs", f"operands in the order {list(plan.operands)}, not {order}")
+
+
+def checked_out(out: Any) -> GpuTensor | None:
+    """The caller's `out=`, which must be a tensor."""
+    if out is not None and not isinstance(out, GpuTensor):
+        raise RequestError("out", type(out).__name__, "a GpuTensor (fusedconv.empty makes one)")
+    return out
+
+
+class Invocation:
+    """One call of an operator."""
+
+    __slots__ = ("gpu", "host", "operands", "out", "target_of")
+
+    def __init__(
+        self,
+        target_of: Callable[[Gpu], Target],
+        operands: Mapping[str, Operand],
+        out: GpuTensor | None = None,
+        gpu: Gpu | None = None,
+    ) -> None:
+        """`operands` are in the order of the plan's."""
+        self.target_of = target_of
+        self.operands = operands
+        self.out = out
+        self.host = out is None and not isinstance(operands["x"], GpuTensor)
+        self.gpu = gpu
+
+    def start(self) -> Call[Any]:
+        """Begin the call; its errors are raised where it is awaited."""
+        try:
+            gpu = self.device()
+            if gpu is None:
+                operands = [o.snapshot() if isinstance(o, HostOperand) else o
+                            for o in self.operands.values()]  # fmt: skip
+                return self.later(None, None, operands)
+            target = self.target_of(gpu)
+            if self.out is not None:
+                self.check_out(target, gpu)
+            if not target.id or turns.last is not None or active_profiles:
+                return self.later(gpu, target, self.uploaded(gpu))
+            return self.now(gpu, target)
+        except Exception as error:
+            return Call(error=error)
+
+    def device(self) -> Gpu | None:
+        """The device of the resident operands, which must agree, else the current one."""
+        gpu = self.gpu
+        given: Iterable[tuple[str, Any]] = self.operands.items()
+        if self.out is not None:
+            given = [*given, ("out", self.out)]
+        for name, operand in given:
+            if isinstance(operand, GpuTensor):
+                own: Gpu = operand.storage.gpu
+                if gpu is None:
+                    gpu = own
+                elif own is not gpu:
+                    raise RequestError(
+                        name, "a GpuTensor of another device", "tensors of one device"
+                    )
+        return current() if gpu is None else gpu
+
+    def check_out(self, target: Target, gpu: Gpu) -> None:
+        """`out` must be what the result is, and none of the operands."""
+        out, plan = self.out, target.plan
+        assert out is not None
+        if out.shape != plan.output_shape or out.dtype != plan.dtype:
+            raise RequestError(
+                "out", repr(out), f"a GpuTensor of shape {plan.output_shape}, {plan.dtype}"
+            )
+        for name, operand in self.operands.items():
+            if isinstance(operand, GpuTensor) and operand.storage is out.storage:
+                raise RequestError("out", f"the memory of {name}", "memory that no operand uses")
+
+    def uploaded(self, gpu: Gpu) -> list[Storage]:
+        """Every operand on the device, each with a share of this call's own."""
+        storages: list[Storage] = []
+        try:
+            storages.extend(stored(gpu, operand) for operand in self.operands.values())
+        except BaseException:
+            drop(storages)
+            raise
+        return storages
+
+    def now(self, gpu: Gpu, target: Target) -> Call[Any]:
+        storages = self.uploaded(gpu)
+        try:
+            result = self.submit(gpu, target, storages)
+        finally:
+            drop(storages)
+        if isinstance(result, int):
+            return self.finished(gpu, target, result)
+        return Call.later(self.finish_later(gpu, target, result))
+
+    def submit(
+        self, gpu: Gpu, target: Target, storages: list[Storage]
+    ) -> int | Awaitable[int | str]:
+        out = self.out.storage.id if self.out is not None else 0
+        result = gpu.run(target.id, out, *[s.id for s in storages], *gpu.take_garbage())
+        if isinstance(result, str):
+            raise error_of(result)
+        return result
+
+    def finished(self, gpu: Gpu, target: Target, buffer: int) -> Call[Any]:
+        """The result of a submitted call: resident, or with its readback begun."""
+        plan = target.plan
+        if self.out is not None:
+            return Call(self.out)
+        tensor = GpuTensor(Storage(gpu, buffer), plan.output_shape, plan.dtype)
+        if not self.host:
+            return Call(tensor)
+        try:
+            return read_now(tensor, "numpy" if has_numpy() else "host")
+        finally:
+            tensor.free()
+
+    async def finish_later(self, gpu: Gpu, target: Target, promise: Awaitable[int | str]) -> Any:
+        return await self.finished(gpu, target, await promised(gpu, promise))
+
+    def later(self, gpu: Gpu | None, target: Target | None, operands: list[Any]) -> Call[Any]:
+        """The call, for when its device and pipelines are there and its turn has come."""
+        out = None if self.out is None else self.out.storage.share()
+        return Call.later(self.steps(gpu, target, operands, turns.take(), out))
+
+    async def steps(
+        self,
+        gpu: Gpu | None,
+        target: Target | None,
+        operands: list[Any],
+        turn: Turn,
+        out: Storage | None,
+    ) -> Any:
+        try:
+            if gpu is None:
+                gpu = await acquire()
+                target = self.target_of(gpu)
+                operands = [stored(gpu, operand) for operand in operands]
+            assert target is not None
+            await target.compile()
+            await turn.wait()
+            # Nothing is awaited between the compilation and the submission.
+            while not target.id:
+                await target.compile()
+            if active_profiles:
+                return await self.profiled(gpu, target, operands)
+            result = self.submit(gpu, target, operands)
+        finally:
+            turn.end()
+            drop(o for o in operands if isinstance(o, Storage))
+            if out is not None:
+                out.drop()
+        if not isinstance(result, int):
+            result = await promised(gpu, result)
+        return await self.finished(gpu, target, result)
+
+    async def profiled(self, gpu: Gpu, target: Target, storages: list[Storage]) -> Any:
+        profile: Profile = active_profiles[-1]
+        out = self.out.storage.id if self.out is not None else 0
+        ids = [s.id for s in storages]
+        text = await gpu.bridge.profile(target.id, profile.repeat, out, *ids, *gpu.take_garbage())
+        if '"kind"' in text:
+            raise error_of(text)
+        buffer = profile.add(target.plan, text)
+        return await self.finished(gpu, target, buffer)
+
+
+def stored(gpu: Gpu, operand: Operand) -> Storage:
+    """A share of an operand's buffer, uploaded if need be."""
+    if isinstance(operand, GpuTensor):
+        storage: Storage = operand.storage
+        return storage.share()
+    return upload(gpu, operand.data, operand.nbytes)
+
+
+def drop(storages: Iterable[Storage]) -> None:
+    for storage in storages:
+        storage.drop()
+
+
+def array(operand: Operand) -> Call[GpuTensor]:
+    """An operand as a tensor on the current device."""
+    if isinstance(operand, GpuTensor):
+        return Call(operand)
+    try:
+        gpu = current()
+        if gpu is None:
+            return Call.later(_array_later(operand.snapshot()))
+        tensor = GpuTensor(upload(gpu, operand.data, operand.nbytes), operand.shape, operand.dtype)
+        return settled(tensor)
+    except Exception as error:
+        return Call(error=error)
+
+
+async def _array_later(operand: HostOperand) -> GpuTensor:
+    gpu = await acquire()
+    storage = upload(gpu, operand.data, operand.nbytes)
+    return await _after(settle(storage), GpuTensor(storage, operand.shape, operand.dtype))
+
+
+def settled(tensor: GpuTensor) -> Call[GpuTensor]:
+    storage: Storage = tensor.storage
+    if storage.gpu.bridge.settled(storage.id) == 0:
+        return Call(tensor)
+    return Call.later(_after(settle(storage), tensor))
+
+
+async def _after(before: Awaitable[None], tensor: GpuTensor) -> GpuTensor:
+    await before
+    return tensor
+
+
+async def empty_tensor(shape: tuple[int, ...], dtype: str, nbytes: int) -> GpuTensor:
+    """A tensor with anything in it, for `out=`."""
+    storage = empty(await acquire(), nbytes)
+    return await _after(settle(storage), GpuTensor(storage, shape, dtype))
+
+
+def adopt_buffer(buffer: Any, nbytes: int) -> Storage:
+    """See `GpuTensor.from_buffer`."""
+    gpu = current()
+    if gpu is None:
+        raise DeviceError(
+            "no device to adopt the buffer on: await fusedconv.device(gpu_device) with the "
+            "GPUDevice that made it first"
+        )
+    if not hasattr(buffer, "mapAsync"):
+        raise RequestError("buffer", type(buffer).__name__, "a GPUBuffer")
+    return adopt(gpu, buffer, nbytes)
+
+
+def read(tensor: GpuTensor, kind: Kind) -> Call[Any]:
+    """The tensor's values when everything called before has run."""
+    try:
+        if turns.last is None:
+            return read_now(tensor, kind)
+        storage: Storage = tensor.storage
+        kept = GpuTensor(storage.share(), tensor.shape, tensor.dtype)
+        return Call.later(_read_later(kept, kind, turns.take()))
+    except Exception as error:
+        return Call(error=error)
+
+
+async def _read_later(tensor: GpuTensor, kind: Kind, turn: Turn) -> Any:
+    try:
+        await turn.wait()
+        call = read_now(tensor, kind)
+    finally:
+        turn.end()
+        tensor.free()
+    return await call
+
+
+def read_now(tensor: GpuTensor, kind: Kind) -> Call[Any]:
+    if kind == "numpy" and not has_numpy():
+        raise RequestError("t", "no NumPy to be found", "await t.to_host(), or NumPy loaded")
+    storage: Storage = tensor.storage
+    gpu = storage.gpu
+    shape, dtype, nbytes = tensor.shape, tensor.dtype, tensor.nbytes
+    ticket = start_read(storage, nbytes)
+    steps: Coroutine[Any, Any, Any]
+    if kind == "js":
+        steps = read_to_js(gpu, ticket, dtype == "float16")
+    else:
+        steps = _to_host(gpu, ticket, shape, dtype, nbytes, kind)
+    return Call.later(steps)
+
+
+async def _to_host(
+    gpu: Gpu, ticket: int, shape: tuple[int, ...], dtype: str, nbytes: int, kind: Kind
+) -> Any:
+    if kind == "host":
+        data = bytearray(nbytes)
+        await finish_read(gpu, ticket, data)
+        return HostTensor(data, shape, dtype)
+    import numpy as np
+
+    values = np.empty(nbytes, np.uint8)
+    await finish_read(gpu, ticket, values)
+    return values.view(dtype).reshape(shape)
+
+
+async def submitted() -> None:
+    """Wait until everything that was called so far has been submitted."""
+    if turns.last is not None:
+        turn = turns.take()
+        try:
+            await turn.wait()
+        finally:
+            turn.end()
+
+
+async def synchronize() -> None:
+    """Wait until the GPU has done everything that was called so far."""
+    await submitted()
+    gpu = current()
+    if gpu is not None:
+        problem = await gpu.bridge.synchronize()
+        if isinstance(problem, str):
+            raise error_of(problem)
