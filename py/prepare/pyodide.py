@@ -1,4 +1,4 @@
-"""The self-hosted Pyodide folder: its core, the wheels with byte code, and a lock that lists them."""
+"""The self-hosted Pyodide folder: its core, wheels with byte code, a lock that lists them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shutil
-import urllib.error
+import time
 import urllib.request
 import zipfile
 from email.parser import HeaderParser
@@ -24,8 +24,8 @@ WHEELS = BUILD / "wheels"
 CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 SHARED = ROOT.parent / "shared" / "wheels"
 BYTE_CODE = Path(__file__).with_name("bytecode.mjs")
-PATIENCE = 5
-"""Seconds to wait for Pyodide's CDN to answer."""
+PATIENCE, ASK_AGAIN = 5, 3600
+"""Seconds to wait for Pyodide's CDN, and after which it is asked again."""
 
 
 def pyodide_folder() -> Path:
@@ -63,10 +63,9 @@ def fetch_wheels(wanted: list[str], folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     built = [item for item in wanted if item.startswith("markupsafe")]
     pure = [item for item in wanted if item not in built]
-    target = ["--python-version", "3.14", "--only-binary=:all:", "--no-deps", "-d", folder]
+    target = ("--python-version", "3.14", "--only-binary=:all:", "--no-deps", "-d", folder)
     pip("download", *target, *pure)
-    environment = {"CC": "false"}
-    pip("wheel", "--no-deps", "--no-binary=:all:", "-w", folder, *built, env=environment)
+    pip("wheel", "--no-deps", "--no-binary=markupsafe", "-w", folder, *built, env={"CC": "false"})
     add_byte_code(*folder.glob("*.whl"))
 
 
@@ -96,7 +95,7 @@ def has_numpy() -> bool:
 
 
 def numpy_wheel() -> list[Path]:
-    """NumPy for Pyodide from ../shared/wheels, else from Pyodide's CDN; nothing where neither is."""
+    """NumPy for Pyodide: from ../shared/wheels, else from Pyodide's CDN, else nothing."""
     package = json.loads((PACKAGES / "pyodide/package.json").read_text())
     entry = json.loads((PACKAGES / "pyodide/pyodide-lock.json").read_text())["packages"]["numpy"]
     target = WHEELS / "numpy" / entry["file_name"]
@@ -108,15 +107,19 @@ def numpy_wheel() -> list[Path]:
         say(f"NumPy for Pyodide: copied from {shared.parent.parent.name}/{shared.parent.name}")
         shutil.copyfile(shared, target)
         return [target]
+    asked = target.with_name("asked")
+    if asked.exists() and time.time() - asked.stat().st_mtime < ASK_AGAIN:
+        say("no NumPy for Pyodide: its CDN did not answer within the last hour; going on without")
+        return []
+    asked.touch()
     base = f"https://cdn.jsdelivr.net/pyodide/v{package['version']}/full"
     try:
         with urllib.request.urlopen(f"{base}/{target.name}", timeout=PATIENCE) as answer:
             content = answer.read()
-    except (OSError, urllib.error.URLError) as error:
-        say(f"no NumPy for Pyodide: Pyodide's CDN does not answer ({error}); going on without")
-        return []
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        say("no NumPy for Pyodide: what its CDN sent is not what its lock names; going on without")
+        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+            raise OSError("not the file that Pyodide's lock names")
+    except OSError as error:
+        say(f"no NumPy for Pyodide: neither in ../shared/wheels nor on its CDN ({error})")
         return []
     say("NumPy for Pyodide: taken from Pyodide's CDN")
     target.write_bytes(content)

@@ -46,6 +46,8 @@ def create() -> None:
     if importlib.util.find_spec("ensurepip") is None:
         apt_install("python3-venv")
     run(sys.executable, "-m", "venv", "--clear", VENV)
+    packages = next(VENV.glob("lib/python3*/site-packages"))
+    (packages / "checkout.pth").write_text(f"{ROOT / 'py'}\n")
 
 
 def pip(*arguments: str | Path, env: Mapping[str, str] | None = None) -> None:

@@ -30,7 +30,7 @@ class Handler(SimpleHTTPRequestHandler):
     """Files below the mounts, with the headers that a page with threads and timers wants."""
 
     protocol_version = "HTTP/1.1"
-    extensions_map = {
+    extensions_map = {  # noqa: RUF012 (the base class declares it)
         **SimpleHTTPRequestHandler.extensions_map,
         ".js": "text/javascript",
         ".mjs": "text/javascript",

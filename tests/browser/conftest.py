@@ -165,12 +165,11 @@ def facts(session: Session, adapter: str, request: pytest.FixtureRequest) -> dic
     """What the browser offers: adapter, features, limits, versions, numpy."""
     found: dict[str, Any] = session.open().evaluate(
         """async () => {
-          const gpu = (await navigator.gpu?.requestAdapter())
-            ?? (await new Promise((again) => setTimeout(again, 1000)), await navigator.gpu?.requestAdapter());
-          if (!gpu) return { features: [], limits: {} };
+          const adapter = await navigator.gpu?.requestAdapter();
+          if (!adapter) return { features: [], limits: {} };
           const limits = {};
-          for (const name in gpu.limits) limits[name] = gpu.limits[name];
-          return { features: [...gpu.features].sort(), limits, subgroups: gpu.info.subgroupMaxSize };
+          for (const name in adapter.limits) limits[name] = adapter.limits[name];
+          return { features: [...adapter.features].sort(), limits };
         }"""
     )
     found |= {"adapter": adapter, "numpy": has_numpy()}

@@ -9,7 +9,7 @@ from pyodide.code import eval_code_async
 
 
 def packed(value: Any) -> Any:
-    """For `json.dumps`: arrays (anything with a shape that exports a buffer), NumPy's scalars, ..."""
+    """For `json.dumps`: arrays (a shape, a dtype and a buffer), NumPy's scalars, sets, mappings."""
     if hasattr(value, "shape") and hasattr(value, "dtype") and value.shape != ():
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, numpy.ndarray):
