@@ -26,11 +26,7 @@ NOUNS: Mapping[Any, str] = {Mapping: "an object", list: "a list", str: "a text"}
 
 
 def expand(data: Mapping[str, Any], extensions: bool = True) -> dict[str, Any]:
-    """The published form of a manifest; one that is in it already comes back as it is.
-
-    With `extensions=False` what the manifest adds to the contract is left out. Raises
-    `ManifestError` for a family that cannot be expanded.
-    """
+    """See `manifest.expand`."""
     of_kind(data, Mapping, "")
     known = {key: value for key, value in data.items() if key not in COMPACT_KEYS}
     if len(known) == len(data):

@@ -25,8 +25,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .families import expand
-
 __all__ = [
     "BindingSpec",
     "Intermediate",
@@ -125,6 +123,20 @@ class Manifest:
     tunables: Mapping[str, float]
     derive: Mapping[str, Any]
     variants: tuple[Variant, ...]
+
+
+# A page that uses the shipped operators reads no manifest, and should not import how.
+
+
+def expand(data: Mapping[str, Any], extensions: bool = True) -> dict[str, Any]:
+    """The published form of a manifest; one that is in it already comes back as it is.
+
+    With `extensions=False` what the manifest adds to the contract is left out. Raises
+    `ManifestError` for a family that cannot be expanded.
+    """
+    from .families import expand
+
+    return expand(data, extensions)
 
 
 def parse(data: Mapping[str, Any], extensions: bool = True) -> Manifest:
