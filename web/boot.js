@@ -26,3 +26,11 @@ async function fetchLock(url) {
   if (!response.ok) throw new Error(`Pyodide is not at ${url} (${response.status})`);
   return response.json();
 }
+
+// Python's error as a reader wants it, { kind, message }: its class and text, without the traceback.
+export function readable(error) {
+  if (error?.type === undefined) return { kind: error?.name, message: String(error?.message ?? error) };
+  const lines = error.message.trimEnd().split("\n");
+  const from = lines.findLastIndex((line) => /^[\w.]+(:|$)/.test(line));
+  return { kind: error.type, message: lines.slice(from).join("\n").replace(/^[\w.]+: /, "") };
+}

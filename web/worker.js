@@ -1,6 +1,6 @@
 // The module worker: Python and the GPU live here, so that the page stays responsive.
 // Messages in: { id, type, ... }; out: { id, ... } as the answer, and events without an id.
-import { boot } from "./boot.js";
+import { boot, readable } from "./boot.js";
 
 const SOURCES = ["app.py", "trial.py", "superres/__init__.py", "superres/keras.py", "superres/graph.py",
   "superres/lowering.py", "superres/upsampling.py", "superres/network.py", "superres/tiles.py"];
@@ -83,19 +83,11 @@ const HANDLERS = {
   stop: () => upscaler?.stop(),
 };
 
-// Python's error as a visitor should read it: the last line, without the traceback.
-function readable(error) {
-  if (error?.type === undefined) return { message: String(error?.message ?? error) };
-  const lines = error.message.trimEnd().split("\n");
-  const from = lines.findLastIndex((line) => /^[\w.]+(:|$)/.test(line));
-  return { kind: error.type, message: lines.slice(from).join("\n").replace(/^[\w.]+: /, "") };
-}
-
 addEventListener("message", async ({ data }) => {
   try {
     postMessage({ id: data.id, value: await HANDLERS[data.type](data) });
   } catch (error) {
-    console.error(error);
+    console.info(error);
     postMessage({ id: data.id, error: readable(error) });
   }
 });

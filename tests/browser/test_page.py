@@ -1,0 +1,197 @@
+"""The page as a visitor uses it: the sample, a file of one's own, the layers, the operator panel."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .artifacts import artifact
+
+READY = 120_000
+DONE = 240_000
+
+
+def png(width: int, height: int, colour: tuple[int, int, int, int]) -> bytes:
+    """A picture of one colour."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    rows = (b"\0" + bytes(colour) * width) * height
+    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+def opened(page: Page, url: str) -> Page:
+    page.goto(url)
+    expect(page.locator("#status")).to_have_text("Ready.", timeout=READY)
+    return page
+
+
+def upscaled(page: Page) -> None:
+    page.get_by_role("button", name="Upscale").click()
+    expect(page.locator("#compare")).to_have_class("compare done", timeout=DONE)
+
+
+def pixel(page: Page, canvas: str, x: int, y: int) -> list[int]:
+    script = "([id, x, y]) => [...document.getElementById(id).getContext('2d').getImageData(x, y, 1, 1).data]"
+    return list(page.evaluate(script, [canvas, x, y]))
+
+
+def test_a_visitor_upscales_a_small_picture_of_their_own(page: Page, site: str) -> None:
+    opened(page, site)
+    picture = {
+        "name": "mine.png",
+        "mimeType": "image/png",
+        "buffer": png(40, 24, (200, 90, 30, 255)),
+    }
+    page.set_input_files("#file", picture)
+    expect(page.locator("#caption")).to_have_text("40 × 24 becomes 80 × 48.")
+    upscaled(page)
+    assert page.evaluate("[after.width, after.height]") == [80, 48]
+    middle = pixel(page, "after", 40, 24)
+    assert all(abs(got - given) <= 3 for got, given in zip(middle, (200, 90, 30, 255), strict=True))
+
+    rows = page.locator("#layers tbody tr")
+    expect(rows).to_have_count(16)
+    first = rows.first.locator("td").all_inner_texts()
+    assert first[0] == "F_m1"
+    assert first[2:4] == ["1×3×24×40", "1×64×24×40"]
+    assert "ms" in first[5]
+    page.screenshot(path=artifact("page.png"), full_page=True)
+
+
+def test_a_variant_in_the_table_explains_itself(page: Page, site: str) -> None:
+    opened(page, site)
+    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(16, 16, (0, 0, 0, 255))}
+    page.set_input_files("#file", picture)
+    upscaled(page)
+    variant = page.locator("#layers tbody button").first
+    chosen = variant.inner_text()
+    variant.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"Why {chosen}?")
+    expect(dialog.locator("tr.chosen code")).to_have_text(chosen)
+    assert dialog.locator("tr.refused").count() > 20
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_a_transparent_picture_stays_transparent(page: Page, site: str) -> None:
+    opened(page, site)
+    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(16, 16, (90, 90, 90, 128))}
+    page.set_input_files("#file", picture)
+    upscaled(page)
+    assert abs(pixel(page, "after", 16, 16)[3] - 128) <= 1
+
+
+def test_a_file_that_is_no_picture_is_refused(page: Page, site: str) -> None:
+    opened(page, site)
+    text = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
+    page.set_input_files("#file", text)
+    expect(page.get_by_role("alert")).to_contain_text("not a picture")
+    expect(page.get_by_role("button", name="Upscale")).to_be_enabled()
+
+
+def test_a_picture_that_is_too_large_is_made_smaller_first(page: Page, site: str) -> None:
+    opened(page, site)
+    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(3000, 2000, (9, 9, 9, 255))}
+    page.set_input_files("#file", picture)
+    expect(page.locator("#caption")).to_contain_text("so the picture was made smaller first")
+
+
+def test_stop_ends_a_run(page: Page, site: str) -> None:
+    opened(page, site)
+    page.get_by_role("button", name="Upscale").click()
+    page.locator("#layers tbody button").first.wait_for(timeout=DONE)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#status")).to_have_text("Stopped.", timeout=DONE)
+    expect(page.get_by_role("button", name="Upscale")).to_be_enabled()
+
+
+def test_the_view_is_operated_by_keyboard(page: Page, site: str) -> None:
+    opened(page, site)
+    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(12, 12, (1, 2, 3, 255))}
+    page.set_input_files("#file", picture)
+    upscaled(page)
+    page.locator("#slider").focus()
+    page.keyboard.press("Home")
+    assert page.evaluate("compare.style.getPropertyValue('--at')") == "0%"
+    page.get_by_label("Side by side").focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#compare")).to_have_class("compare done sides")
+
+
+def test_the_operator_panel_explains_and_runs(page: Page, site: str) -> None:
+    opened(page, site)
+    page.get_by_role("button", name="1-D").click()
+    expect(page.locator("#answer")).to_contain_text("1×384×1500")
+    page.locator("[name=x_shape]").fill("1,8,20,20")
+    page.locator("[name=w_shape]").fill("8,8,3,3")
+    page.locator("[name=pads]").fill("1,1,1,1")
+    page.locator("[name=activation]").select_option("HardSwish")
+    page.locator("[name=z]").check()
+    expect(page.locator("#answer")).to_contain_text("1×8×20×20")
+    page.get_by_role("button", name="Run it on the GPU").click()
+    expect(page.locator("#measured")).to_contain_text("warm runs", timeout=READY)
+    expect(page.locator("#measured")).to_contain_text("Against float64")
+
+
+def test_the_operator_panel_says_what_is_wrong(page: Page, site: str) -> None:
+    opened(page, site)
+    page.locator("[name=w_shape]").fill("8,7,3,3")
+    expect(page.locator("#answer .error")).to_contain_text("w")
+    page.locator("[name=w_shape]").fill("eight")
+    expect(page.locator("#answer .error")).to_contain_text("write numbers")
+
+
+def test_auto_runs_the_sample_and_reports(page: Page, site: str) -> None:
+    page.goto(f"{site}/?auto=1")
+    page.wait_for_function("window.fusedconvReport", timeout=DONE)
+    report: dict[str, Any] = page.evaluate("window.fusedconvReport")
+    assert report["ok"], report
+    assert (report["width"], report["height"]) == (288, 192)
+    assert len(report["layers"]) == 16
+    page.screenshot(path=artifact("sample.png"), full_page=True)
+
+
+def test_without_webgpu_the_page_says_how_to_get_it(page: Page, site: str) -> None:
+    page.add_init_script("delete Navigator.prototype.gpu")
+    page.route("**/worker.js", without_gpu)
+    page.goto(site)
+    notice = page.locator("#no-webgpu")
+    expect(notice).to_be_visible()
+    expect(notice).to_contain_text("Chrome and Edge")
+    expect(page.locator("#upscale")).to_be_hidden()
+    # The planner needs no GPU.
+    expect(page.locator("#answer")).to_contain_text("1×64×56×56", timeout=READY)
+    expect(page.get_by_role("button", name="Run it on the GPU")).to_be_disabled()
+
+
+def without_gpu(route: Any) -> None:
+    response = route.fetch()
+    body = "delete WorkerNavigator.prototype.gpu;\n" + response.text()
+    route.fulfill(response=response, body=body)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_follows_the_system_until_it_is_switched(
+    page: Page, site: str, scheme: Any
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(site)
+    theme = page.locator("html")
+    expect(theme).to_have_attribute("data-theme", scheme)
+    page.locator("#theme").click()
+    expect(theme).to_have_attribute("data-theme", "dark" if scheme == "light" else "light")
