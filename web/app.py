@@ -20,7 +20,7 @@ TILE, SOFTWARE_TILE = 256, 160
 SOFTWARE = ("swiftshader", "llvmpipe", "lavapipe", "basic render", "software")
 
 Deliver = Callable[[Any, str], None]
-"""A JavaScript function for (pixels, JSON text); the pixels are (1, 3, H, W) floats, 0..255."""
+"""A JavaScript function for (Float32Array or None, JSON text): an event, or a tile's values."""
 
 
 class StoppedError(Exception):
@@ -59,7 +59,7 @@ class Upscaler:
             part = HostTensor(planes(rgba, width, tile), (1, 3, tile.read_height, tile.read_width))
             observer = self._observer(i, len(tiles), post)
             with await fusedconv.array(part) as x, await self._network(x, observer) as y:
-                post(await y.numpy(), json.dumps(placed(tile, int(graph.scale))))
+                post(await y.to_js(), json.dumps(placed(tile, int(graph.scale))))
         return json.dumps({"seconds": perf_counter() - start, "tiles": len(tiles)})
 
     def _observer(self, tile: int, tiles: int, post: Deliver) -> Callable[[LayerReport], Any]:

@@ -60,16 +60,11 @@ function toPixels(floats, { width, height, skip_left, skip_top, row, rows }) {
 
 function deliver(result, text) {
   const event = JSON.parse(text);
-  if (result === null || result === undefined || event.type !== "tile") {
+  if (!result) {
     postMessage(event);
     return;
   }
-  const view = result.getBuffer("f32");
-  try {
-    event.pixels = toPixels(view.data.subarray(view.offset), event);
-  } finally {
-    view.release();
-  }
+  event.pixels = toPixels(result, event);
   postMessage(event, [event.pixels.buffer]);
 }
 

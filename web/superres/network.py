@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, Protocol
 
 import fusedconv
-from fusedconv import GpuTensor, HostTensor
+from fusedconv import CallRecord, GpuTensor, HostTensor
 
 from .graph import Conv, Graph, Step
 from .keras import Weight
@@ -34,6 +33,7 @@ class LayerReport:
     x_shape: Shape
     y_shape: Shape
     ms: float
+    """By the GPU's clock where it has one, else from submission to completion."""
 
 
 Observer = Callable[[LayerReport], Awaitable[None]]
@@ -70,18 +70,20 @@ class Network:
     async def __call__(self, x: GpuTensor, observe: Observer | None = None) -> GpuTensor:
         """The result, still on the GPU. The caller keeps and frees `x` and the result.
 
-        With an observer each layer is waited for, so that its time is its own; without one the
-        GPU gets all layers at once.
+        With an observer each layer is timed, alone on the GPU; without one the GPU gets all
+        layers at once.
         """
         values = {self.graph.input: x}
         try:
             for i, (step, layer) in enumerate(zip(self.graph.steps, self._layers, strict=True)):
-                start = perf_counter()
-                values[step.y] = await layer(*(values[name] for name in step.reads))
-                if observe is not None:
-                    await fusedconv.synchronize()
-                    ms = 1e3 * (perf_counter() - start)
-                    await observe(_report(i, step.name, layer, values[step.x].shape, ms))
+                operands = [values[name] for name in step.reads]
+                if observe is None:
+                    values[step.y] = await layer(*operands)
+                else:
+                    with fusedconv.profile() as profile:
+                        values[step.y] = await layer(*operands)
+                    x_shape, (record,) = values[step.x].shape, profile.records
+                    await observe(_report(i, step.name, layer, x_shape, record))
                 _free(values.pop(name) for name in self._last_uses[i] if name != self.graph.input)
             return values.pop(self.graph.output)
         finally:
@@ -141,12 +143,16 @@ def _tensor(weight: Weight) -> HostTensor:
     return HostTensor(weight.data, weight.shape)
 
 
-def _report(i: int, name: str, layer: _Layer, x_shape: Shape, ms: float) -> LayerReport:
-    request = layer.request(x_shape)
-    plan = fusedconv.plan(**request)
-    dispatch = tuple(p.dispatch for p in plan.passes)
+def _report(i: int, name: str, layer: _Layer, x_shape: Shape, record: CallRecord) -> LayerReport:
     return LayerReport(
-        i, name, request, plan.variant, dispatch, x_shape, layer.shape_after(x_shape), ms
+        index=i,
+        name=name,
+        request=layer.request(x_shape),
+        variant=record.variant,
+        dispatch=tuple(p.dispatch for p in record.passes),
+        x_shape=x_shape,
+        y_shape=layer.shape_after(x_shape),
+        ms=record.wall_ms if record.gpu_ms is None else record.gpu_ms,
     )
 
 
