@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
+
 from fusedconv import Capabilities
 from fusedconv.operator import builtin
 
@@ -29,22 +31,13 @@ results
 """
 
 
-@pytest.fixture(scope="session")
-def capabilities(browser_python: Any) -> Capabilities:
-    """What the browser's device offers."""
-    text = "import fusedconv\n(await fusedconv.device()).capabilities.to_json()"
-    return Capabilities.from_json(browser_python(text))
-
-
-@pytest.fixture(scope="session")
-def cases(capabilities: Capabilities) -> dict[tuple[str, str], list[Case]]:
-    """The cases by variant and dtype, for this very device."""
-    dtypes = ["float32"] + ["float16"] * ("shader-f16" in capabilities.features)
-    return {
-        (name, dtype): listed
-        for dtype in dtypes
-        for name, listed in variant_cases(builtin("fusedconv"), capabilities, dtype).items()
-    }
+@lru_cache
+def cases(device: str, dtype: str) -> dict[str, list[Case]]:
+    """The cases of every variant for this very device, given as JSON."""
+    capabilities = Capabilities.from_json(device)
+    if dtype == "float16" and "shader-f16" not in capabilities.features:
+        return {}
+    return variant_cases(builtin("fusedconv"), capabilities, dtype)
 
 
 def check(browser_python: Any, listed: list[Case]) -> list[str]:
@@ -77,8 +70,9 @@ def check(browser_python: Any, listed: list[Case]) -> list[str]:
 @pytest.mark.needs_numpy
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variant(variant: str, dtype: str, browser_python: Any, cases: Any) -> None:
-    listed = cases.get((variant, dtype), [])
+def test_variant(variant: str, dtype: str, browser_python: Any) -> None:
+    device = browser_python("import fusedconv\n(await fusedconv.device()).capabilities.to_json()")
+    listed = cases(device, dtype).get(variant, [])
     if not listed:
         pytest.skip(f"this device cannot run {variant} in {dtype}")
     assert not check(browser_python, listed[:12])
