@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .calls import Call
 from .memory import MemoryReport
 from .operands import common_dtype, source_of
-from .operator import OPERATORS, Operator, builtin
+from .operator import OPERATORS, Operator, builtin, frozen
 from .plan import DTYPE_BYTES
 from .profiling import CallRecord, Profile
 from .request import as_shape, dtype_name
@@ -114,7 +114,7 @@ def run_operator(
         }
         dtype = common_dtype(sources, cast)
         shapes = {name: source.shape for name, source in sources.items()}
-        key = (operator, *shapes.items(), dtype, exact(options))
+        key = (operator, *shapes.items(), dtype, frozen(options))
 
         def target_of(gpu: Gpu) -> Kernel:
             kernel = gpu.kernels.seen.get(key)
@@ -137,20 +137,6 @@ def run_operator(
         return Invocation(target_of, operands, checked_out(out)).start()
     except Exception as error:
         return Call(error=error)
-
-
-def exact(value: Any) -> Any:
-    """A value as part of a key that tells 1 from True and 1.0, and 0.0 from -0.0."""
-    kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
-        return (kind, value)
-    if isinstance(value, (list, tuple)):
-        return (kind, *map(exact, value))
-    if isinstance(value, Mapping):
-        return (kind, *((name, exact(item)) for name, item in value.items()))
-    if hasattr(value, "tolist"):
-        return (kind, str(getattr(value, "dtype", "")), exact(value.tolist()))
-    return (kind, repr(value))
 
 
 def prepare(

@@ -271,7 +271,11 @@ def settled(tensor: GpuTensor) -> Call[GpuTensor]:
 
 
 async def _after(before: Awaitable[None], tensor: GpuTensor) -> GpuTensor:
-    await before
+    try:
+        await before
+    except BaseException:
+        tensor.free()
+        raise
     return tensor
 
 

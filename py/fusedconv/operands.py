@@ -134,7 +134,8 @@ class _Buffer(Source):
         self.swapped = order in (">", "!") and view.itemsize > 1 and sys.byteorder == "little"
         count = math.prod(self.shape)
         if shape is not None and letter in "BbH":
-            self.dtype = self._bits(count)
+            self.dtype = dtype or self._bits(count)
+            self.letter = {"float16": "e", "float32": "f"}.get(self.dtype, letter)
         if dtype is not None and self.dtype != dtype:
             raise RequestError(name, f"a buffer of {self.dtype}", f"{dtype} as its third item says")
         width = DTYPE_BYTES.get(self.dtype, view.itemsize)
@@ -175,7 +176,7 @@ class _Buffer(Source):
 
 
 class _Typed(Source):
-    """A JS typed array. A Uint16Array holds the bits of halves, for want of a Float16Array."""
+    """A JS typed array. A Uint16Array holds the bits of halves: Pyodide has no Float16Array yet."""
 
     NAMES: ClassVar[Mapping[str, str]] = {
         "Float32Array": "float32", "Float16Array": "float16", "Uint16Array": "float16",
@@ -242,7 +243,7 @@ def source_of(name: str, value: Any) -> Source:
         _ = value.storage  # refuses a freed one
         return _Resident(name, value)
     if isinstance(value, HostTensor):
-        return _Buffer(name, value.data, value.shape, value.dtype)
+        return _Buffer(name, value.raw, value.shape, value.dtype)
     if isinstance(value, tuple):
         return _with_shape(name, value)
     return _bare(name, value, None, None)

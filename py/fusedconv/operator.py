@@ -318,15 +318,19 @@ def unsupported(selection: Selection) -> UnsupportedError:
 
 
 def frozen(value: Any) -> Any:
-    """A value as part of a dictionary key: sequences and mappings as tuples."""
+    """A value as part of a dictionary key, equal for values that mean the same to a request.
+
+    1, 1.0 and True are equal as keys but not as attributes, and so are 0.0 and -0.0.
+    """
+    if type(value) is int or type(value) is str or value is None:
+        return value
     if isinstance(value, (list, tuple)):
         return tuple(map(frozen, value))
     if isinstance(value, Mapping):
         return tuple((name, frozen(item)) for name, item in sorted(value.items()))
     if hasattr(value, "tolist"):
         return frozen(value.tolist())
-    # True == 1 in a dictionary key, but not in a request.
-    return (value, "bool") if isinstance(value, bool) else value
+    return type(value).__name__, repr(value)
 
 
 _builtin: dict[str, Operator] = {}

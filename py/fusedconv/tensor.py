@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import struct
 import sys
 from collections.abc import Coroutine, Sequence
 from types import TracebackType
@@ -58,24 +59,33 @@ class HostTensor:
         return self.size * DTYPE_BYTES[self.dtype]
 
     @property
+    def raw(self) -> memoryview:
+        """The bytes."""
+        return self._bytes
+
+    @property
     def data(self) -> memoryview:
-        """The elements, shaped; flat where there are none, since a memoryview can't be both."""
-        format_ = _FORMATS[self.dtype]
-        if self.size == 0:
-            return self._bytes.cast(format_)  # type: ignore[call-overload,no-any-return]
-        return self._bytes.cast(format_, self.shape)  # type: ignore[call-overload,no-any-return]
+        """The elements, shaped; flat where there are none, since a memoryview can't be both.
+
+        Before Python 3.12 a memoryview has no halves: there it is their bits as `H`.
+        """
+        shape = [self.shape] if self.size else []
+        try:
+            return self._bytes.cast(_FORMATS[self.dtype], *shape)  # type: ignore[call-overload,no-any-return]
+        except ValueError:
+            return self._bytes.cast("H", *shape)
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.data
 
     def tolist(self) -> list[Any]:
         """Nested lists of floats."""
-        flat = self._bytes.cast(_FORMATS[self.dtype]).tolist()  # type: ignore[call-overload]
+        flat = list(struct.unpack(f"={self.size}{_FORMATS[self.dtype]}", self._bytes))
         for axis in reversed(range(1, self.ndim)):
             count = math.prod(self.shape[:axis])
             step = self.shape[axis]
             flat = [flat[i * step : (i + 1) * step] for i in range(count)]
-        return list(flat)
+        return flat
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """An ndarray on the same memory."""
@@ -163,7 +173,10 @@ class GpuTensor:
         return self._read("host")
 
     def to_js(self) -> Coroutine[Any, Any, Any]:
-        """Read back for JavaScript: a Float32Array, Float16Array, or Uint16Array without it."""
+        """Read back for JavaScript: a Float32Array, or the bits of halves as a Uint16Array.
+
+        (Pyodide cannot hold a Float16Array; `new Float16Array(bits.buffer)` makes one of it.)
+        """
         return self._read("js")
 
     def _read(self, kind: Literal["numpy", "host", "js"]) -> Coroutine[Any, Any, Any]:

@@ -139,5 +139,5 @@ async def download(storage: Storage, nbytes: int, target: Any) -> None:
 
 
 async def to_js(storage: Storage, nbytes: int, half: bool) -> Any:
-    """Read a buffer into a typed array: Float32Array, Float16Array, or Uint16Array without it."""
+    """Read a buffer into a typed array: a Float32Array, or a Uint16Array of halves."""
     return await read_to_js(storage.gpu, start_read(storage, nbytes), half)

@@ -27,6 +27,8 @@ OPTIONAL_FEATURES = (
     "chromium-experimental-subgroup-matrix",
     "timestamp-query",
 )
+# Features that bring subgroups with them.
+_ON_SUBGROUPS = ("subgroup-size-control", "chromium-experimental-subgroup-matrix")
 _SCRIPTS = ("buffers.js", "readback.js", "pipelines.js")
 _POWER = ("", "low-power", "high-performance")
 
@@ -242,6 +244,8 @@ async def open_device(
 ) -> Device:
     """See `fusedconv.device`."""
     without = names(without, "without")
+    if "subgroups" in without:
+        without += _ON_SUBGROUPS
     if memory_budget is not None and (isinstance(memory_budget, bool) or memory_budget <= 0):
         raise RequestError("memory_budget", repr(memory_budget), "a number of bytes over 0")
     if power_preference is not None and power_preference not in _POWER:

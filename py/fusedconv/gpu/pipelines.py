@@ -135,6 +135,8 @@ def plan_to_json(plan: Plan) -> str:
         return entry | {"slot": scratch[b.scratch] if b.scratch else slots.get(b.operand or "", 0)}
 
     data = {
+        # Two plans that differ in shapes alone are two kernels, for their results differ.
+        "shapes": [plan.operator, plan.variant, *plan.operands.values(), plan.output_shape],
         "slots": [
             plan.output_nbytes,
             *(size * math.prod(shape) for shape in plan.operands.values()),

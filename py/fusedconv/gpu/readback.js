@@ -115,12 +115,11 @@
       finish(ticket);
     }
 
-    // A typed array for JavaScript; halves are a Uint16Array where there is no Float16Array.
+    // A typed array for JavaScript. Halves are a Uint16Array: Pyodide cannot hold a Float16Array.
     function toJs(ticket, half) {
       const { buffer } = bytesOf(reads.get(ticket)).slice();
       finish(ticket);
-      const Kind = half ? globalThis.Float16Array ?? Uint16Array : Float32Array;
-      return new Kind(buffer);
+      return half ? new Uint16Array(buffer) : new Float32Array(buffer);
     }
 
     function abandon(ticket) {
