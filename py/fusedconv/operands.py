@@ -289,7 +289,8 @@ def _from_numpy(name: str, value: Any) -> Source:
 
     if isinstance(value, np.generic):
         raise _refused(name, f"a NumPy scalar ({value.dtype.name})")
-    if isinstance(value, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # np.ma would import it
+    if masked is not None and isinstance(value, masked.MaskedArray):
         raise RequestError(name, "a masked array", f"{name}.filled(value)")
     if value.dtype.kind not in "fiub":
         raise RequestError(

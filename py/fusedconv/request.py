@@ -6,7 +6,6 @@ decisions says. Nothing has been allocated when one of these errors is raised.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -146,6 +145,8 @@ def known_attributes(attributes: Mapping[str, Any], known: Sequence[str]) -> dic
     """The attributes that are given (not None), or an error for a name that is none."""
     for name in attributes:
         if name not in known:
+            import difflib  # only for the error: it is slow to import
+
             near = difflib.get_close_matches(name, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise RequestError(name, "an unknown attribute", ", ".join(known) + hint)

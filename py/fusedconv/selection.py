@@ -7,7 +7,6 @@ highest priority, and the first listed on a tie.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -247,6 +246,8 @@ class Explanation:
         return "\n".join([head, *rows])
 
     def _repr_html_(self) -> str:
+        import html  # only for notebooks: it is slow to import
+
         cells = "".join(
             f"<tr><td>{v.status}</td><td><code>{html.escape(v.id)}</code>"
             f"{' +' if v.extension else ''}</td><td>{v.priority}</td>"
