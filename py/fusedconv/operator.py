@@ -7,7 +7,9 @@ URL takes the same path, compiled on the spot.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,14 @@ from .request_transposed import conv_transpose_request
 from .selection import Explanation, Selection
 
 __all__ = ["Operator", "builtin", "explain", "load_operator", "plan"]
+
+ENABLE = re.compile(r"^\s*enable\s+([\w, ]+);", re.MULTILINE)
+# The device feature that each of WGSL's extensions asks for.
+FEATURE_OF_EXTENSION = {
+    "f16": "shader-f16",
+    "subgroups": "subgroups",
+    "chromium_experimental_subgroup_matrix": "chromium-experimental-subgroup-matrix",
+}
 
 Render = Callable[[Scope], str]
 
@@ -173,7 +183,7 @@ class Operator:
             adapterInfo=capabilities.adapter_info,
         )
         ((output, spec),) = manifest.outputs.items()
-        shape = tuple(whole_number(d, output) for d in self.functions[spec["shape"]](scope))
+        shape = sizes(self.functions[spec["shape"]](scope), f"outputs.{output}.shape")
         scope.shapes[output], scope.ranks[output] = shape, len(shape)
         return scope
 
@@ -235,42 +245,37 @@ class Operator:
         own = {**scope.tunables, **variant.tunables, **tunables}
         inner = scope.child(self.derived(variant), tunables=own)
         scratch = tuple(self.scratch(item, inner) for item in variant.intermediates)
-        known = {item.id for item in scratch}
-        passes = tuple(self.one_pass(spec, inner, known) for spec in variant.passes)
+        passes = tuple(self.one_pass(spec, inner) for spec in variant.passes)
         return replace(plan, passes=passes, scratch=scratch)
 
     def scratch(self, item: Intermediate, scope: Scope) -> Scratch:
-        elements = 1
-        for size in self.functions[item.shape](scope):
-            elements *= whole_number(size, f"intermediates.{item.id}")
+        shape = sizes(self.functions[item.shape](scope), f"intermediates.{item.id}")
+        elements = math.prod(shape)
         return Scratch(item.id, item.dtype, elements, elements * DTYPE_BYTES[item.dtype], item.once)
 
-    def one_pass(self, spec: PassSpec, variant_scope: Scope, scratch: set[str]) -> Pass:
+    def one_pass(self, spec: PassSpec, variant_scope: Scope) -> Pass:
         scope = variant_scope.child(self.derived(spec))
-        bindings: list[Binding] = []
-        texts: list[str] = []
+        bindings, texts = [], []
         for index, entry in enumerate(spec.bindings):
             members = {m.name: (m.type, self.value(m.value, scope)) for m in entry.struct or ()}
-            kinds = {name: kind for name, (kind, _) in members.items()}
-            source = entry.scratch or (entry.name if entry.name in scratch else None)
-            operand = None if source or entry.struct else (entry.arg or entry.name)
-            buffer = "uniform" if entry.struct else entry.buffer
-            if buffer is None:
-                is_input = operand in self.manifest.inputs
-                buffer = "read-only-storage" if is_input else "storage"
-            uniform = pack_uniform(members, f"{spec.id}.{entry.name}") if entry.struct else None
-            binding = Binding(index, entry.name, buffer, operand, source, uniform)
-            bindings.append(binding)
+            binding = Binding(
+                index,
+                entry.name,
+                entry.buffer or "uniform",
+                operand=entry.arg,
+                scratch=entry.scratch,
+                uniform=pack_uniform(members, f"{spec.id}.{entry.name}") if entry.struct else None,
+            )
             element = element_type(entry.element_type, scope) if entry.element_type else ""
-            texts.append(declaration(binding, element, kinds))
+            bindings.append(binding)
+            texts.append(
+                declaration(binding, element, {n: kind for n, (kind, _) in members.items()})
+            )
         scope.__dict__["declarations"] = "".join(texts)
-        x, y, z = (self.value(axis, scope) for axis in spec.dispatch)
-        dispatch = tuple(self.workgroups(count, spec, scope) for count in (x, y, z))
+        x, y, z = (self.workgroups(self.value(axis, scope), spec, scope) for axis in spec.dispatch)
         wgsl = self.templates[spec.shader](scope)
-        return Pass(
-            spec.id, spec.name, spec.shader, wgsl, tuple(bindings),
-            (dispatch[0], dispatch[1], dispatch[2]), spec.once,
-        )  # fmt: skip
+        check_enables(wgsl, scope.features, spec.shader)
+        return Pass(spec.id, spec.name, spec.shader, wgsl, tuple(bindings), (x, y, z), spec.once)
 
     def workgroups(self, count: Any, spec: PassSpec, scope: Scope) -> int:
         value = whole_number(count, f"dispatch of {spec.id}")
@@ -288,6 +293,22 @@ class Operator:
         if key not in self._children:
             self._children[key] = compiled_names(owner.derive, self.functions)
         return self._children[key]
+
+
+def sizes(value: Any, where: str) -> tuple[int, ...]:
+    """A shape that an expression gave."""
+    if not isinstance(value, (tuple, list)):
+        raise EvaluationError(f"{where} must be a list of sizes, got {value!r}")
+    return tuple(whole_number(size, where) for size in value)
+
+
+def check_enables(wgsl: str, features: Iterable[str], template: str) -> None:
+    """A shader may enable only what the device has been granted."""
+    for names in ENABLE.findall(wgsl):
+        for name in names.split(","):
+            feature = FEATURE_OF_EXTENSION.get(name.strip())
+            if feature is not None and feature not in features:
+                raise EvaluationError(f"{template} enables {name.strip()}, but not the device")
 
 
 def compiled_names(

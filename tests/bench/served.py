@@ -21,7 +21,9 @@ from fusedconv.operator import Operator, builtin
 from random_requests import random_conv  # tests/contract
 
 
-def served(operator: Operator, device: str, count: int, seed: int, extensions: bool) -> Counter[str]:
+def served(
+    operator: Operator, device: str, count: int, seed: int, extensions: bool
+) -> Counter[str]:
     """How many of `count` requests each variant serves; '' for none."""
     rng = Random(seed)
     capabilities = DEVICES[device]
@@ -49,8 +51,14 @@ def main() -> None:
     for device in options.device:
         chosen = served(operator, device, options.count, options.seed, not options.no_extensions)
         share = 100 * (1 - chosen[""] / options.count)
-        top = ", ".join(f"{k or 'none'} {100 * n / options.count:.1f}%" for k, n in chosen.most_common(options.top))
-        print(f"{device:18} {share:6.2f} % of {options.count} (seed {options.seed}): {top}", flush=True)
+        top = ", ".join(
+            f"{k or 'none'} {100 * n / options.count:.1f}%"
+            for k, n in chosen.most_common(options.top)
+        )
+        print(
+            f"{device:18} {share:6.2f} % of {options.count} (seed {options.seed}): {top}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
