@@ -96,7 +96,7 @@ async function upscale() {
     const all = (performance.now() - started) / 1000;
     status(`${width} × ${height} became ${2 * width} × ${2 * height} in ${duration(1000 * seconds)}` +
       ` (${duration(1000 * all)} with compiling the shaders).`);
-    Object.assign(report, { ok: true, ...picture.size, seconds, seconds_with_compiling: all, layers: layers.report });
+    Object.assign(report, { ok: true, ...picture.size, seconds, seconds_since_load: performance.now() / 1000, seconds_with_compiling: all, layers: layers.report });
   } catch (error) {
     picture.finish(false);
     status(error.kind === "StoppedError" ? "Stopped." : "The picture was not upscaled.");

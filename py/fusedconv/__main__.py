@@ -128,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         print(answer(options))
+    except BrokenPipeError:  # `| head` has seen enough
+        sys.stderr.close()
     except FusedConvError as error:
         print(error, file=sys.stderr)
         return 2

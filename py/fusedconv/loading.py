@@ -121,7 +121,7 @@ def compile_to_source(folder: Path) -> str:
     names = {name: function_name(name) for name in templates}
     return "\n".join(
         [
-            f'"""Compiled from {Path(folder).name}/manifest.json and its templates; do not edit."""',
+            f'"""Compiled from {Path(folder).name}/ and its templates; do not edit."""',
             "from fusedconv.evaluation import NAMESPACE",
             "from fusedconv.manifest import *",
             "globals().update(NAMESPACE)",

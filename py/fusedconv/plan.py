@@ -92,8 +92,7 @@ class Plan:
             bound = ", ".join(b.name for b in item.bindings)
             grid = "x".join(map(str, item.dispatch))
             lines.append(f"  {item.id}: {item.template}, workgroups {grid}, bindings {bound}")
-        for buffer in self.scratch:
-            lines.append(f"  scratch {buffer.id}: {buffer.nbytes} bytes of {buffer.dtype}")
+        lines += [f"  scratch {s.id}: {s.nbytes} bytes of {s.dtype}" for s in self.scratch]
         return "\n".join(lines)
 
 

@@ -239,7 +239,7 @@ class Explanation:
     def __str__(self) -> str:
         width = max((len(v.id) for v in self.verdicts), default=0)
         rows = [
-            f"{v.status:<10}  {v.id:<{width}}  {v.priority:>4}  {'+' if v.extension else ' '}  {v.reason}"
+            f"{v.status:<10}  {v.id:<{width}}  {v.priority:>4}  {' +'[v.extension]}  {v.reason}"
             for v in self.verdicts
         ]
         head = f"{'status':<10}  {'variant':<{width}}  prio  +  reason (+: an extension of ours)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,15 +16,19 @@ READY = 120_000
 DONE = 240_000
 
 
-def png(width: int, height: int, colour: tuple[int, int, int, int]) -> bytes:
-    """A picture of one colour."""
+Colour = tuple[int, int, int, int]
+
+
+def png(width: int, height: int, colour: Colour | Callable[[int], Colour]) -> bytes:
+    """A picture of one colour, or of a colour for each column."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return (
             struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
         )
 
-    rows = (b"\0" + bytes(colour) * width) * height
+    columns = [colour(x) if callable(colour) else colour for x in range(width)]
+    rows = (b"\0" + b"".join(map(bytes, columns))) * height
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"
@@ -39,6 +44,10 @@ def opened(page: Page, url: str) -> Page:
     return page
 
 
+def choose(page: Page, content: bytes, name: str = "mine.png", kind: str = "image/png") -> None:
+    page.set_input_files("#file", {"name": name, "mimeType": kind, "buffer": content})
+
+
 def upscaled(page: Page) -> None:
     page.get_by_role("button", name="Upscale").click()
     expect(page.locator("#compare")).to_have_class("compare done", timeout=DONE)
@@ -51,12 +60,7 @@ def pixel(page: Page, canvas: str, x: int, y: int) -> list[int]:
 
 def test_a_visitor_upscales_a_small_picture_of_their_own(page: Page, site: str) -> None:
     opened(page, site)
-    picture = {
-        "name": "mine.png",
-        "mimeType": "image/png",
-        "buffer": png(40, 24, (200, 90, 30, 255)),
-    }
-    page.set_input_files("#file", picture)
+    choose(page, png(40, 24, (200, 90, 30, 255)))
     expect(page.locator("#caption")).to_have_text("40 × 24 becomes 80 × 48.")
     upscaled(page)
     assert page.evaluate("[after.width, after.height]") == [80, 48]
@@ -74,8 +78,7 @@ def test_a_visitor_upscales_a_small_picture_of_their_own(page: Page, site: str) 
 
 def test_a_variant_in_the_table_explains_itself(page: Page, site: str) -> None:
     opened(page, site)
-    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(16, 16, (0, 0, 0, 255))}
-    page.set_input_files("#file", picture)
+    choose(page, png(16, 16, (0, 0, 0, 255)))
     upscaled(page)
     variant = page.locator("#layers tbody button").first
     chosen = variant.inner_text()
@@ -90,25 +93,51 @@ def test_a_variant_in_the_table_explains_itself(page: Page, site: str) -> None:
 
 def test_a_transparent_picture_stays_transparent(page: Page, site: str) -> None:
     opened(page, site)
-    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(16, 16, (90, 90, 90, 128))}
-    page.set_input_files("#file", picture)
+    choose(page, png(16, 16, (90, 90, 90, 128)))
     upscaled(page)
     assert abs(pixel(page, "after", 16, 16)[3] - 128) <= 1
 
 
 def test_a_file_that_is_no_picture_is_refused(page: Page, site: str) -> None:
     opened(page, site)
-    text = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}
-    page.set_input_files("#file", text)
+    choose(page, b"hello", "notes.txt", "text/plain")
     expect(page.get_by_role("alert")).to_contain_text("not a picture")
     expect(page.get_by_role("button", name="Upscale")).to_be_enabled()
 
 
 def test_a_picture_that_is_too_large_is_made_smaller_first(page: Page, site: str) -> None:
     opened(page, site)
-    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(3000, 2000, (9, 9, 9, 255))}
-    page.set_input_files("#file", picture)
+    choose(page, png(3000, 2000, (9, 9, 9, 255)))
     expect(page.locator("#caption")).to_contain_text("so the picture was made smaller first")
+
+
+def test_tiles_meet_without_a_seam(page: Page, site: str) -> None:
+    opened(page, site)
+    width = 330  # more than a tile of a graphics card, too
+    choose(page, png(width, 10, lambda x: (40 + x // 2, 240 - x // 2, 90, 255)))
+    upscaled(page)
+    expect(page.locator("#layers tfoot")).to_contain_text("tiles")
+    line = page.evaluate(
+        "w => [...after.getContext('2d').getImageData(0, 10, 2 * w, 1).data]", width
+    )
+    for x in range(8, 2 * width - 8):
+        red, green, blue, alpha = line[4 * x : 4 * x + 4]
+        assert abs(red - (40 + x / 4)) < 4, x
+        assert abs(green - (240 - x / 4)) < 4, x
+        assert (abs(blue - 90) < 4, alpha) == (True, 255), x
+
+
+def test_the_page_needs_no_numpy(page: Page, site: str) -> None:
+    opened(page, f"{site}/?numpy=0")
+    expect(page.locator("#chips")).to_contain_text("no, and not needed")
+    choose(page, png(12, 10, (20, 120, 220, 255)))
+    upscaled(page)
+    middle = pixel(page, "after", 12, 10)
+    assert all(abs(got - given) <= 4 for got, given in zip(middle, (20, 120, 220), strict=False))
+    page.locator("[name=x_shape]").fill("1,8,9,9")
+    page.locator("[name=w_shape]").fill("8,8,3,3")
+    page.get_by_role("button", name="Run it on the GPU").click()
+    expect(page.locator("#measured")).to_contain_text("needs NumPy", timeout=READY)
 
 
 def test_stop_ends_a_run(page: Page, site: str) -> None:
@@ -122,8 +151,7 @@ def test_stop_ends_a_run(page: Page, site: str) -> None:
 
 def test_the_view_is_operated_by_keyboard(page: Page, site: str) -> None:
     opened(page, site)
-    picture = {"name": "a.png", "mimeType": "image/png", "buffer": png(12, 12, (1, 2, 3, 255))}
-    page.set_input_files("#file", picture)
+    choose(page, png(12, 12, (1, 2, 3, 255)))
     upscaled(page)
     page.locator("#slider").focus()
     page.keyboard.press("Home")

@@ -76,7 +76,9 @@ def run(jobs: Sequence[Job]) -> list[NDArray[Any] | str]:
 
 def hashed(shape: Sequence[int], seed: int, span: int = 8) -> NDArray[np.float32]:
     """Multiples of 1/8 in -span/8 ..= span/8 without a period: sums of products stay exact."""
-    n = np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(seed * 0x9E3779B97F4A7C15 % 2**64)
+    n = np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(
+        seed * 0x9E3779B97F4A7C15 % 2**64
+    )
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         n = (n ^ (n >> np.uint64(shift))) * np.uint64(factor)
     n ^= n >> np.uint64(31)

@@ -110,7 +110,8 @@ class _Convolution:
         self._conv = conv
 
     async def __call__(self, x: GpuTensor, z: GpuTensor | None = None, /) -> GpuTensor:
-        return await self._conv(x, z=z)
+        y: GpuTensor = await self._conv(x, z=z)
+        return y
 
     async def warm(self, x_shape: Shape, /) -> None:
         await self._conv.warm(x_shape, z=self._step.z is not None)

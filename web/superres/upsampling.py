@@ -34,6 +34,7 @@ class Upsampling:
         return cls(await fusedconv.prepare(ones, pads=pads), rows, columns)
 
     async def __call__(self, x: GpuTensor, z: GpuTensor | None = None, /) -> GpuTensor:
+        y: GpuTensor
         with x.reshape(self._as_rows(x.shape)) as rows, await self._conv(rows) as y:
             return y.reshape(self.shape_after(x.shape))
 

@@ -1,0 +1,80 @@
+"""fusedconv's side of the bench, inside Pyodide: what is timed here is Python's `await conv(x)`."""
+
+import json
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import fusedconv
+
+held: Any = None
+
+
+class Contender:
+    """One prepared convolution with its input on the GPU and in NumPy. Times are milliseconds."""
+
+    def __init__(self, conv: Any, x: np.ndarray, resident: Any) -> None:
+        self.conv = conv
+        self.x = x
+        self.on_gpu = resident
+        self.variant = conv.plan(x.shape).variant
+
+    async def once(self, target: Any) -> None:
+        """Fill a Uint8Array with the result's bytes."""
+        y = await self.conv(self.x)
+        target.assign(y.reshape(-1).view(np.uint8))
+
+    async def resident(self, n: int) -> float:
+        conv, x = self.conv, self.on_gpu
+        start = perf_counter()
+        for _ in range(n):
+            (await conv(x)).free()
+        await fusedconv.synchronize()
+        return (perf_counter() - start) * 1000 / n
+
+    async def batched(self, n: int) -> float:
+        """Like `resident`, with all calls in one command encoder."""
+        conv, x = self.conv, self.on_gpu
+        start = perf_counter()
+        async with fusedconv.batch():
+            for _ in range(n):
+                (await conv(x)).free()
+        await fusedconv.synchronize()
+        return (perf_counter() - start) * 1000 / n
+
+    async def end_to_end(self) -> float:
+        start = perf_counter()
+        await self.conv(self.x)
+        return (perf_counter() - start) * 1000
+
+    def close(self) -> None:
+        self.on_gpu.free()
+        self.conv.free()
+
+
+async def open_contender(x: Any, w: Any, bias: Any, settings: str) -> Contender:
+    """Operands are Uint8Arrays of the bytes."""
+    given = json.loads(settings)
+    dtype, rank = given["dtype"], len(given["x"]) - 2
+    arrays = [
+        np.frombuffer(content.to_bytes(), dtype).reshape(shape)
+        for content, shape in ((x, given["x"]), (w, given["w"]), (bias, given["w"][:1]))
+    ]
+    conv = await fusedconv.prepare(
+        arrays[1],
+        bias=arrays[2],
+        activation="Relu",
+        strides=[given["stride"]] * rank,
+        pads=[given["pad"]] * 2 * rank,
+        group=given["group"],
+    )
+    resident = await fusedconv.array(arrays[0])
+    return Contender(conv, arrays[0], resident)
+
+
+async def gpu_device() -> Any:
+    """The GPUDevice, held as long as the page lives."""
+    global held
+    held = held or await fusedconv.device()
+    return held.gpu_device

@@ -1,0 +1,122 @@
+"""What peers.py prints: milliseconds a call, ratios, and their geometric means.
+
+python tests/bench/tables.py [--least] RESULT.json ...     --least: not medians, but the best
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["report"]
+
+Result = Mapping[str, Any]
+KINDS = {
+    "resident": "operands resident",
+    "endToEnd": "end to end: upload, run, readback",
+    "gpu": "the GPU's own time",
+}
+STATISTIC = "median"
+PEERS = {"ort": "onnxruntime-web", "tfjs": "TensorFlow.js", "wasm": "ort wasm"}
+
+
+def best(shape: Result, group: str, kind: str) -> float | None:
+    """The median of an engine, or the smaller one of its ways."""
+    rows = (engine for engine in shape["engines"] if engine["group"] == group)
+    times = [row[kind][STATISTIC] for row in rows if row.get(kind) and not row.get("refused")]
+    return min(times) if times else None
+
+
+def report(result: Result) -> str:
+    """Every table of a result as Markdown."""
+    info = ", ".join(filter(None, result["adapter"]["info"].values()))
+    versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if k != "browser")
+    lines = [
+        f"{result.get('name', 'adapter')}: {info}; {result['date'][:10]}",
+        f"{versions}; {result['versions']['browser'].split(') ')[-1]}",
+    ]
+    for dtype in dict.fromkeys(shape["dtype"] for shape in result["results"]):
+        shapes = [shape for shape in result["results"] if shape["dtype"] == dtype]
+        for kind, title in KINDS.items():
+            lines += ["", f"{dtype}, {title}, ms a call", "", *table(shapes, kind)]
+    return "\n".join([*lines, *remarks(result)])
+
+
+def table(shapes: Iterable[Result], kind: str) -> list[str]:
+    """Rows for shapes, and one of geometric means."""
+    head = ["shape", "fusedconv", *PEERS.values(), "/ faster WebGPU peer", "/ onnxruntime-web"]
+    if kind == "resident":
+        head.insert(2, "in one encoder")
+    if kind == "gpu":
+        head[-2:] = ["GFLOP/s", *head[-2:]]
+        head.remove(PEERS["wasm"])
+    rows, to_best, to_ort = [], [], []
+    for shape in shapes:
+        ours = best(shape, "ours", kind)
+        times = {group: best(shape, group, kind) for group in PEERS}
+        rivals = [t for group, t in times.items() if t is not None and group != "wasm"]
+        ratios = [
+            ours / min(rivals) if ours and rivals else None,
+            ours / times["ort"] if ours and times["ort"] else None,
+        ]
+        to_best.append(ratios[0])
+        to_ort.append(ratios[1])
+        row = [shape["name"], number(ours), *map(number, times.values())]
+        if kind == "resident":
+            row.insert(2, number(best(shape, "ours", "batched")))
+        if kind == "gpu":
+            row[-1] = f"{shape['gflop'] / ours * 1000:.0f}" if ours else "–"
+        rows.append([*row, *(f"{r:.2f}" if r else "–" for r in ratios)])
+    means = [f"{mean:.2f}" if (mean := geometric_mean(r)) else "–" for r in (to_best, to_ort)]
+    rows.append(["geometric mean", *[""] * (len(head) - 3), *means])
+    return markdown(head, rows)
+
+
+def geometric_mean(values: Iterable[float | None]) -> float | None:
+    known = [math.log(value) for value in values if value]
+    return math.exp(sum(known) / len(known)) if known else None
+
+
+def number(value: float | None) -> str:
+    """Three digits that count."""
+    if value is None:
+        return "–"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(max(value, 1e-4))))}f}"
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(cells: list[str]) -> str:
+        padded = [
+            c.ljust(w) if i == 0 else c.rjust(w)
+            for i, (c, w) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = [("-" * (w - 1) + ":") if i else "-" * w for i, w in enumerate(widths)]
+    return [line(head), line(rule), *map(line, rows)]
+
+
+def remarks(result: Result) -> list[str]:
+    """What was not timed, and why; variants and errors of what was."""
+    refused, chosen = [], []
+    for shape in result["results"]:
+        what = f"{shape['name']} {shape['dtype']}"
+        rows = shape["engines"]
+        refused += [f"{what}, {e['name']}: {e['refused']}" for e in rows if e.get("refused")]
+        errors = [f"{e['name']} {e['error']:.0e}" for e in rows if e.get("error") is not None]
+        variants = [e["variant"] for e in rows if e.get("variant")]
+        chosen.append(f"{what}: {', '.join(variants)}; errors {', '.join(errors)}")
+    return ["", *refused, "", *chosen]
+
+
+if __name__ == "__main__":
+    if "--least" in sys.argv:
+        STATISTIC = "least"
+    for name in filter(lambda word: word != "--least", sys.argv[1:]):
+        print(report(json.loads(Path(name).read_text())), end="\n\n")
