@@ -107,14 +107,22 @@ def playwright_browser(adapter: str, url: str) -> Iterator[None]:
 
 @contextmanager
 def launched(command: str, url: str) -> Iterator[None]:
-    """The page in a browser that a command starts; the address is added to the command."""
-    with tempfile.TemporaryDirectory() as profile:
-        words = [*shlex.split(command), FINE_CLOCK, f"--user-data-dir={profile}", url]
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        watch = threading.Thread(target=process.wait, daemon=True)
-        watch.start()
+    """The page in a browser that a command starts; the address is added to the command.
+
+    What the browser says is shown when the page fails.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        words = [*shlex.split(command), FINE_CLOCK, f"--user-data-dir={profile}/profile", url]
+        log = Path(profile, "log")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
         try:
             yield
+        except Failed:
+            print(log.read_text("utf-8", "replace")[-4000:], file=sys.stderr)
+            raise
         finally:
             process.terminate()
             try:

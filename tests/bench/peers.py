@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -102,10 +101,6 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def described(result: Mapping[str, Any], adapter: str) -> dict[str, Any]:
-    return {"name": adapter, **result}
-
-
 def main() -> int:
     options = arguments().parse_args()
     adapter = "hardware" if options.adapter == "real" else options.adapter
@@ -120,7 +115,7 @@ def main() -> int:
         host.serve(server)
         return 0
     try:
-        result = described(measure(server, options, adapter), adapter)
+        result = {"name": adapter, **measure(server, options, adapter)}
     except host.Failed as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
