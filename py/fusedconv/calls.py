@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Call", "Turn", "Turns"]
 
 T = TypeVar("T")
+# Python 3.11, where nothing runs, has no eager tasks.
+_EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 _tasks: set[asyncio.Task[Any]] = set()
 
 
@@ -34,8 +37,15 @@ class Call(Coroutine[Any, Any, T], Generic[T]):
 
     @classmethod
     def later(cls, steps: Coroutine[Any, Any, T]) -> Call[T]:
-        """A call whose rest needs the event loop."""
-        task = asyncio.get_running_loop().create_task(steps)
+        """A call whose rest needs the event loop; it runs at once up to where it first waits."""
+        loop = asyncio.get_running_loop()
+        try:
+            task: asyncio.Task[T] = asyncio.Task(steps, loop=loop, **_EAGER)
+        except BaseException:
+            steps.close()
+            raise
+        if task.done():
+            return cls(task=task)
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
         return cls(task=task)
