@@ -8,10 +8,11 @@ from pathlib import Path
 
 from .steps import BUILD, ROOT, SetupError, apt_install, run, say, step
 
-__all__ = ["ADAPTERS", "chromium", "executable", "prepare_adapter"]
+__all__ = ["ADAPTERS", "SETUPS", "chromium", "executable", "prepare_adapter"]
 
 ADAPTERS = ("swiftshader", "lavapipe", "matrix", "hardware")
 DEVICES = ROOT / "tests" / "devices"
+# Browsers that a script makes: the script, and what it makes.
 SETUPS = {
     "lavapipe": (DEVICES / "setup_lavapipe.sh", BUILD / "lavapipe" / "chrome-lavapipe"),
     "matrix": (DEVICES / "setup_subgroup_matrix.sh", BUILD / "matrix" / "chrome-matrix"),

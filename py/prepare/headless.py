@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from .browser import executable
+from .browser import SETUPS, executable
 from .config import playwright_config
 from .server import Server, serving
 from .steps import BUILD
@@ -60,6 +60,9 @@ def described(report: Mapping[str, Any], adapter: str) -> list[str]:
     """The report in lines of a name and a value."""
     info = report["adapter"]
     names = [str(info[key]) for key in ("vendor", "architecture", "description") if info.get(key)]
+    if adapter in SETUPS:
+        # These go by SwiftShader's name, or Chromium would not take them for a software adapter.
+        names = [f"Mesa's software adapter, named {' '.join(names)}"]
     variants = Counter(layer["variant"] for layer in report["layers"])
     rows = {
         "result": f"{report['width']} x {report['height']} pixels",
