@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fusedconv import Capabilities
 from fusedconv.plan import Plan
 
-__all__ = ["Job", "available", "device", "hashed", "run"]
+__all__ = ["Job", "available", "device", "run"]
 
 RUNNER = Path(__file__).with_name("run_plans.mjs")
 Job = tuple[Plan, Mapping[str, NDArray[Any]]]
@@ -54,7 +54,7 @@ def device() -> Capabilities:
 
 
 def run(jobs: Sequence[Job]) -> list[NDArray[Any] | str]:
-    """The output of each plan on its operands, as (float32 or float16) arrays, or an error's text."""
+    """The output of each plan on its operands, as an array of its dtype, or an error's text."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
         folder = Path(name)
         listed = []
@@ -72,15 +72,3 @@ def run(jobs: Sequence[Job]) -> list[NDArray[Any] | str]:
             else np.fromfile(folder / f"{i}.y.bin", plan.dtype).reshape(plan.output_shape)
             for i, (item, (plan, _)) in enumerate(zip(report, jobs, strict=True))
         ]
-
-
-def hashed(shape: Sequence[int], seed: int, span: int = 8) -> NDArray[np.float32]:
-    """Multiples of 1/8 in -span/8 ..= span/8 without a period: sums of products stay exact."""
-    n = np.arange(int(np.prod(shape)), dtype=np.uint64) + np.uint64(
-        seed * 0x9E3779B97F4A7C15 % 2**64
-    )
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        n = (n ^ (n >> np.uint64(shift))) * np.uint64(factor)
-    n ^= n >> np.uint64(31)
-    whole = (n % np.uint64(2 * span + 1)).astype(np.int64) - span
-    return (whole / 8).astype(np.float32).reshape(shape)
