@@ -29,8 +29,8 @@ from .plan import (
     pack_uniform,
     whole_number,
 )
-from .request import Request, conv_request
-from .request_transposed import conv_transpose_request
+from .request import Request, conv_request, conv_weights
+from .request_transposed import conv_transpose_request, conv_transpose_weights
 from .selection import Explanation, Selection
 
 __all__ = ["Operator", "builtin", "explain", "load_operator", "plan"]
@@ -50,6 +50,13 @@ REQUESTS: Mapping[str, Callable[..., Request]] = {
     "FusedConv": conv_request,
     "Conv": conv_request,
     "ConvTranspose": conv_transpose_request,
+}
+
+# The same rules for weights alone, as `prepare` has them.
+WEIGHTS: Mapping[str, Callable[..., None]] = {
+    "FusedConv": conv_weights,
+    "Conv": conv_weights,
+    "ConvTranspose": conv_transpose_weights,
 }
 
 # The shipped operators: direct, transposed.
@@ -81,6 +88,11 @@ class Operator:
         if self.name not in REQUESTS:
             raise ManifestError("name", f"no request rules for {self.name}: {', '.join(REQUESTS)}")
         return REQUESTS[self.name](x_shape, w_shape, **arguments)
+
+    def check_weights(self, w_shape: Sequence[int], **arguments: Any) -> None:
+        """Check weights and attributes for which there is no input yet; raises `RequestError`."""
+        if self.name in WEIGHTS:
+            WEIGHTS[self.name](w_shape, **arguments)
 
     def plan(
         self,

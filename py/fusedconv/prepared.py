@@ -20,6 +20,10 @@ from .tensor import GpuTensor
 __all__ = ["PreparedConv", "prepare_operator"]
 
 
+# Options of planning, which are no attributes.
+PLANNING = ("extensions", "tunables", "variant")
+
+
 class PreparedConv:
     """A convolution whose weights live on the GPU, from `fusedconv.prepare`.
 
@@ -137,6 +141,9 @@ def prepare_operator(
         if bias is not None:
             sources["bias"] = source_of("bias", bias)
         dtype = common_dtype(sources, cast)
+        attributes = {k: v for k, v in options.items() if k not in PLANNING}
+        bias_shape = sources["bias"].shape if bias is not None else False
+        operator.check_weights(sources["w"].shape, bias=bias_shape, dtype=dtype, **attributes)
         weights = {name: source.ready(dtype, cast) for name, source in sources.items()}
         gpu = current()
         for name, operand in weights.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 from .errors import RequestError
 
-__all__ = ["ACTIVATIONS", "Request", "conv_request", "dtype_name"]
+__all__ = ["ACTIVATIONS", "Request", "conv_request", "conv_weights", "dtype_name"]
 
 Shape = tuple[int, ...]
 
@@ -93,6 +93,30 @@ def conv_request(
     check_elements(x=x, w=w, y=output)
     shapes = {"x": x, "w": w, **epilogue_shapes(bias, z, w[0], output)}
     return Request(shapes, output, kind, attrs)
+
+
+def conv_weights(
+    w_shape: Sequence[int],
+    *,
+    dtype: object = "float32",
+    bias: bool | Sequence[int] = False,
+    **attributes: Any,
+) -> None:
+    """Check weights and attributes before there is an input: any one that fits them would do."""
+    w = as_weights(w_shape)
+    attrs = common_attributes(known_attributes(attributes, CONV_ATTRIBUTES), w, len(w) - 2)
+    dilations = attrs.get("dilations", (1,) * (len(w) - 2))
+    window = ((k - 1) * d + 1 for k, d in zip(w[2:], dilations, strict=True))
+    x = (1, w[1] * attrs.get("group", 1), *window)
+    conv_request(x, w, dtype=dtype, bias=bias, **attributes)
+
+
+def as_weights(shape: Sequence[int]) -> Shape:
+    """The shape of weights, of a rank that some input could have."""
+    w = as_shape(shape, "w")
+    if not 3 <= len(w) <= 5:
+        raise RequestError("w", f"shape {w}", "rank 3 to 5: one to three spatial dimensions")
+    return w
 
 
 def as_shape(shape: Sequence[int], argument: str) -> Shape:

@@ -24,6 +24,7 @@ from .request import (
     Request,
     Shape,
     as_shape,
+    as_weights,
     check_elements,
     check_ranks,
     common_attributes,
@@ -33,7 +34,7 @@ from .request import (
     per_axis,
 )
 
-__all__ = ["conv_transpose_request"]
+__all__ = ["conv_transpose_request", "conv_transpose_weights"]
 
 TRANSPOSED_ATTRIBUTES = tuple(sorted((*CONV_ATTRIBUTES, "output_padding", "output_shape")))
 
@@ -67,6 +68,25 @@ def conv_transpose_request(
     check_elements(x=x, w=w, y=output)
     shapes = {"x": x, "w": w, **epilogue_shapes(bias, z, channels, output)}
     return Request(shapes, output, kind, attrs)
+
+
+def conv_transpose_weights(
+    w_shape: Sequence[int],
+    *,
+    dtype: object = "float32",
+    bias: bool | Sequence[int] = False,
+    **attributes: Any,
+) -> None:
+    """Check weights and attributes before there is an input: a large enough one stands for all."""
+    w = as_weights(w_shape)
+    known = known_attributes(attributes, TRANSPOSED_ATTRIBUTES)
+    n = len(w) - 2
+    attrs = common_attributes(known, w, n)
+    if "output_shape" in known:
+        per_axis(known.pop("output_shape"), n, 1, "output_shape")
+    pads = attrs.get("pads", (0,) * (2 * n))
+    x = (1, w[0], *(1 + pads[i] + pads[n + i] for i in range(n)))
+    conv_transpose_request(x, w, dtype=dtype, bias=bias, **known)
 
 
 def check_transposed_channels(x: Shape, w: Shape, group: int) -> None:

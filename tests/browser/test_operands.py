@@ -138,6 +138,44 @@ after = fusedconv.memory()
 
 
 @pytest.mark.needs_numpy
+def test_weights_are_checked_when_they_are_prepared(browser_python: BrowserPython) -> None:
+    results = browser_python(
+        HANDMADE
+        + """
+w = ramp(8, 4, 3, 3)
+await fusedconv.device()
+gc.collect()
+before = fusedconv.memory()
+bad = [
+    (w[0, 0], {}), (w.astype(float), {}), (w, dict(bias=ramp(9))), (w, dict(pads=[1])),
+    (w, dict(stride=[1, 1])), (w, dict(activation="relu")), (w, dict(group=3)),
+    (w, dict(kernel_shape=[5, 5])), (w, dict(dilations=[0, 1])), (w, dict(output_padding=1)),
+    (w, dict(transposed=True, group=3)), (w, dict(transposed=True, bias=ramp(8))),
+    (w, dict(transposed=True, output_shape=[1])), (w, dict(transposed=True, output_padding=1)),
+]
+arguments = []
+for weights, more in bad:
+    try:
+        await fusedconv.prepare(weights, **more)
+        arguments.append("no error")
+    except fusedconv.RequestError as error:
+        arguments.append(error.argument)
+after = fusedconv.memory()
+good = [
+    await fusedconv.prepare(w, bias=ramp(8), pads=9, strides=4, dilations=[3, 1], group=2),
+    await fusedconv.prepare(w, bias=ramp(4), transposed=True, pads=7, output_shape=[90, 90]),
+]
+[arguments, after.buffers_created - before.buffers_created, len(good)]
+"""
+    )
+    assert results[0] == [
+        "w", "w", "bias", "pads", "stride", "activation", "group", "kernel_shape", "dilations[0]",
+        "output_padding", "group", "bias", "output_shape", "output_padding",
+    ]  # fmt: skip
+    assert results[1:] == [0, 2]
+
+
+@pytest.mark.needs_numpy
 def test_cast_converts_and_mixed_residence_works(browser_python: BrowserPython) -> None:
     results = browser_python(
         HANDMADE
