@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .calls import Call
+from .calls import Call, submitted
 from .memory import MemoryReport
 from .operands import common_dtype, source_of
 from .operator import OPERATORS, Operator, builtin, frozen
@@ -170,7 +170,7 @@ def _prepare(
 
 def array(x: Any, *, cast: bool = False) -> Coroutine[Any, Any, GpuTensor]:
     """`t = await array(x)`: copy an array to the GPU. `x` may change after the call."""
-    from .execution import array as upload
+    from .transfers import array as upload
 
     try:
         source = source_of("x", x)
@@ -182,7 +182,7 @@ def array(x: Any, *, cast: bool = False) -> Coroutine[Any, Any, GpuTensor]:
 
 async def empty(shape: Sequence[int], dtype: object = "float32") -> GpuTensor:
     """A GpuTensor with anything in it, for `out=`."""
-    from .execution import empty_tensor
+    from .transfers import empty_tensor
 
     sizes, name = as_shape(shape, "shape"), dtype_name(dtype)
     return await empty_tensor(sizes, name, math.prod(sizes) * DTYPE_BYTES[name])
@@ -264,8 +264,6 @@ class batch:  # noqa: N801 - used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from .execution import submitted
-
         gpu = self._gpu
         assert gpu is not None
         try:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Call", "Turn", "Turns"]
+__all__ = ["Call", "Turn", "Turns", "submitted", "turns"]
 
 T = TypeVar("T")
 # Python 3.11, where nothing runs, has no eager tasks.
@@ -127,3 +127,16 @@ class Turn:
             self._mine.set_result(None)
         if self._turns.last is self._mine:
             self._turns.last = None
+
+
+turns = Turns()
+
+
+async def submitted() -> None:
+    """Wait until everything that was called so far has been submitted."""
+    if turns.last is not None:
+        turn = turns.take()
+        try:
+            await turn.wait()
+        finally:
+            turn.end()

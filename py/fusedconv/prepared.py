@@ -8,7 +8,7 @@ from typing import Any
 
 from .calls import Call
 from .errors import RequestError
-from .execution import Invocation, check_order, checked_out, settled, stored
+from .execution import Invocation, check_order, checked_out
 from .gpu.device import Gpu, acquire, current
 from .gpu.pipelines import Group, Instance
 from .operands import Operand, common_dtype, source_of
@@ -16,6 +16,7 @@ from .operator import Operator
 from .plan import Plan
 from .request import as_shape
 from .tensor import GpuTensor
+from .transfers import settled, stored
 
 __all__ = ["PreparedConv", "prepare_operator"]
 

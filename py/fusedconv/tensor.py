@@ -125,7 +125,7 @@ class GpuTensor:
         The buffer needs the usage STORAGE (and COPY_SRC to be read back) and a size of at least
         the elements', rounded up to 4 bytes. It stays the caller's: freeing never destroys it.
         """
-        from .execution import adopt_buffer
+        from .transfers import adopt_buffer
 
         sizes, name = as_shape(shape, "shape"), dtype_name(dtype)
         nbytes = math.prod(sizes) * DTYPE_BYTES[name]
@@ -180,7 +180,7 @@ class GpuTensor:
         return self._read("js")
 
     def _read(self, kind: Literal["numpy", "host", "js"]) -> Coroutine[Any, Any, Any]:
-        from .execution import read
+        from .transfers import read
 
         return read(self, kind)
 

@@ -228,10 +228,10 @@ results
 def test_results_without_numpy_are_host_tensors(browser_python: BrowserPython) -> None:
     kinds = browser_python(
         """
-        import array, sys, fusedconv, fusedconv.execution as execution
+        import array, sys, fusedconv, fusedconv.execution as execution, fusedconv.transfers as transfers
         x, w = (array.array("f", range(6)), (1, 2, 3)), (array.array("f", [1, 1]), (1, 2, 1))
         has = execution.has_numpy
-        execution.has_numpy = lambda: False
+        execution.has_numpy = transfers.has_numpy = lambda: False
         try:
             y = await fusedconv.run(x, w)
             t = await fusedconv.array(x)
@@ -240,7 +240,7 @@ def test_results_without_numpy_are_host_tensors(browser_python: BrowserPython) -
             except fusedconv.RequestError as error:
                 text = str(error)
         finally:
-            execution.has_numpy = has
+            execution.has_numpy = transfers.has_numpy = has
         [type(y).__name__, y.tolist(), text]
         """
     )

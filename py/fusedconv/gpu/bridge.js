@@ -3,66 +3,13 @@
 // Buffers, plans and runs are whole numbers to Python, so that a warm run is one crossing of the
 // language border and makes no proxy. Where a call can fail, a text instead of a number is the
 // error, as JSON: { kind, message, ... }.
+//
+// The value of this file is a function that makes a function that makes the bridge of a device.
 ((makeStore, makeReader, makeCompiler) => {
   "use strict";
   const MAX_GROUPS = 64;
-  const LIMITS = [
-    "maxBufferSize", "maxStorageBufferBindingSize", "maxUniformBufferBindingSize",
-    "maxStorageBuffersPerShaderStage", "maxUniformBuffersPerShaderStage", "maxBindingsPerBindGroup",
-    "maxComputeWorkgroupStorageSize", "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX",
-    "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ", "maxComputeWorkgroupsPerDimension",
-  ];
 
-  const failure = (kind, message, more = {}) => JSON.stringify({ kind, message, ...more });
-  const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-  const plain = (object) => {
-    const result = {};
-    for (const key in object) {
-      if (["string", "number", "boolean"].includes(typeof object[key])) result[key] = object[key];
-    }
-    return result;
-  };
-
-  // While the GPU process starts, the first answers may be null.
-  async function requestAdapter(gpu, powerPreference) {
-    for (const wait of [0, 200, 800, 2000]) {
-      if (wait) await sleep(wait);
-      const adapter = await gpu.requestAdapter(powerPreference ? { powerPreference } : {});
-      if (adapter) return adapter;
-    }
-    return null;
-  }
-
-  async function requestDevice({ powerPreference, features, required }) {
-    const gpu = globalThis.navigator?.gpu;
-    if (!gpu) return failure("unavailable", "no-gpu", { secure: globalThis.isSecureContext ?? true });
-    const adapter = await requestAdapter(gpu, powerPreference);
-    if (!adapter) return failure("unavailable", "no-adapter");
-    const requiredLimits = {};
-    for (const name of LIMITS) {
-      if (adapter.limits[name] !== undefined) requiredLimits[name] = adapter.limits[name];
-    }
-    const missing = required.filter((name) => !adapter.features.has(name));
-    if (missing.length) return failure("unavailable", "missing-features", { detail: missing.join(", ") });
-    const requiredFeatures = features.filter((name) => adapter.features.has(name));
-    const device = await adapter.requestDevice({ requiredFeatures, requiredLimits });
-    return { device, info: device.adapterInfo ?? adapter.info };
-  }
-
-  // A bridge to the device that is given, or to a new one; or the text of an error.
-  async function open(optionsJson, adopted) {
-    const options = JSON.parse(optionsJson);
-    if (adopted) return makeBridge(adopted, adopted.adapterInfo, false, options.budget);
-    try {
-      const made = await requestDevice(options);
-      if (typeof made === "string") return made;
-      return makeBridge(made.device, made.info, true, options.budget);
-    } catch (error) {
-      return failure("unavailable", "refused", { detail: String(error?.message ?? error) });
-    }
-  }
-
-  function makeBridge(device, adapterInfo, owned, budget) {
+  return (device, owned, budget) => {
     const store = makeStore(device, budget);
     const compiler = makeCompiler(device, store);
     const reader = makeReader(device, store);
@@ -70,13 +17,6 @@
     const instances = new Map(), groups = new Map();
     let lastId = 0, batch = null, runs = 0;
     if (owned) store.watch();
-
-    function describe() {
-      return JSON.stringify({
-        features: [...device.features], limits: plain(device.limits), adapterInfo: plain(adapterInfo),
-        subgroupMatrixConfigs: [...(adapterInfo?.subgroupMatrixConfigs ?? [])].map(plain),
-      });
-    }
 
     async function compile(json) {
       try {
@@ -424,14 +364,12 @@
     }
 
     return {
-      begin, close, closeGroup, compile, describe, end, forget, instantiate, memory, openGroup,
+      begin, close, closeGroup, compile, end, forget, instantiate, memory, openGroup,
       profile, read, release, run, synchronize,
       abandon: reader.abandon, adopt: store.adopt, buffer: (id) => (flush(), store.get(id).buffer),
       copyOut: reader.copyOut, device: () => device, empty: store.empty, lost: store.lost,
       mapped: reader.mapped, setBudget: store.setBudget, settled: store.settled,
       toJs: reader.toJs, trim: (bytes) => (reader.spare(), store.trim(bytes)), upload: store.upload,
     };
-  }
-
-  return open;
+  };
 })

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from importlib import import_module
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from .. import capabilities as planning
 from ..capabilities import Capabilities
 from ..errors import DeviceLost, RequestError
 from ..memory import MemoryReport
-from .failures import error_of, unavailable
+from .bridge import Bridge, opener
+from .failures import error_of
 from .pipelines import Kernels
 
-__all__ = ["OPTIONAL_FEATURES", "Bridge", "Device", "Gpu", "acquire", "current", "open_device"]
+__all__ = ["OPTIONAL_FEATURES", "Device", "Gpu", "acquire", "current", "open_device"]
 
 # What some variant or the profile can use.
 OPTIONAL_FEATURES = (
@@ -29,41 +28,7 @@ OPTIONAL_FEATURES = (
 )
 # Features that bring subgroups with them.
 _ON_SUBGROUPS = ("subgroup-size-control", "chromium-experimental-subgroup-matrix")
-_SCRIPTS = ("buffers.js", "readback.js", "pipelines.js")
 _POWER = ("", "low-power", "high-performance")
-
-
-class Bridge(Protocol):
-    """What bridge.js offers. Ids are numbers from 1 on; a text is an error, for `error_of`."""
-
-    def abandon(self, ticket: int, /) -> None: ...
-    def adopt(self, buffer: Any, nbytes: int, /) -> int | str: ...
-    def begin(self) -> None: ...
-    def buffer(self, buffer_id: int, /) -> Any: ...
-    def close(self) -> None: ...
-    def closeGroup(self, group: int, /) -> None: ...  # noqa: N802
-    def compile(self, plan: str, /) -> Awaitable[int | str]: ...
-    def copyOut(self, ticket: int, target: Any, /) -> None: ...  # noqa: N802
-    def describe(self) -> str: ...
-    def device(self) -> Any: ...
-    def empty(self, nbytes: int, /) -> int | str: ...
-    def end(self) -> int | str | Awaitable[int | str]: ...
-    def forget(self, compiled: int, /) -> None: ...
-    def instantiate(self, compiled: int, group: int, /) -> int: ...
-    def lost(self) -> str: ...
-    def mapped(self, ticket: int, /) -> Awaitable[int | str]: ...
-    def memory(self) -> str: ...
-    def openGroup(self) -> int: ...  # noqa: N802
-    def profile(self, instance: int, repeat: int, out: int, /, *ids: int) -> Awaitable[str]: ...
-    def read(self, buffer_id: int, nbytes: int, /) -> int | str: ...
-    def release(self, *buffer_ids: int) -> None: ...
-    def run(self, instance: int, out: int, /, *ids: int) -> int | str | Awaitable[int | str]: ...
-    def setBudget(self, nbytes: int, /) -> None: ...  # noqa: N802
-    def settled(self, buffer_id: int, /) -> int | Awaitable[int | str]: ...
-    def synchronize(self) -> Awaitable[int | str]: ...
-    def toJs(self, ticket: int, half: bool, /) -> Any: ...  # noqa: N802
-    def trim(self, nbytes: int, /) -> None: ...
-    def upload(self, source: Any, nbytes: int, /) -> int | str: ...
 
 
 class Gpu:
@@ -191,7 +156,6 @@ class Device:
         return f"<fusedconv.Device {info or 'of unknown make'}, {state}>"
 
 
-_opener: Any = None
 _current: Gpu | None = None
 _opening: asyncio.Future[Gpu] | None = None
 _retired: list[Gpu] = []
@@ -299,20 +263,6 @@ async def _open_gpu(
     if isinstance(bridge, str):
         raise error_of(bridge)
     return Gpu(bridge, gpu_device is None, without)
-
-
-def opener() -> Any:
-    """The bridge's `open`, made of the package's scripts the first time."""
-    global _opener
-    if _opener is None:
-        try:
-            run_js = import_module("pyodide.code").run_js
-        except ImportError:
-            raise unavailable("no-browser") from None
-        folder = Path(__file__).parent
-        parts = [run_js((folder / name).read_text("utf-8")) for name in _SCRIPTS]
-        _opener = run_js((folder / "bridge.js").read_text("utf-8"))(*parts)
-    return _opener
 
 
 def make_current(gpu: Gpu) -> Gpu:

@@ -11,7 +11,8 @@ from ..plan import DTYPE_BYTES, Binding, Plan
 from .failures import error_of
 
 if TYPE_CHECKING:
-    from .device import Bridge, Gpu
+    from .bridge import Bridge
+    from .device import Gpu
 
 __all__ = ["Group", "Instance", "Kernel", "Kernels", "plan_to_json"]
 
