@@ -9,18 +9,20 @@ from time import perf_counter
 from typing import Any
 
 import fusedconv
-from fusedconv import GpuTensor, HostTensor
+from superres.graph import Graph
 from superres.keras import read_model
 from superres.lowering import lower
-from superres.network import LayerReport, Network
+from superres.network import LayerReport, Network, host_tensor
 from superres.tiles import Tile, cut
+
+__all__ = ["explain", "load", "measure", "plan", "run", "start"]
 
 # Tiles are as large as is sensible: what is read around each of them is work done twice.
 TILE, SOFTWARE_TILE = 256, 160
 SOFTWARE = ("swiftshader", "llvmpipe", "lavapipe", "basic render", "software")
 
 Deliver = Callable[[Any, str], None]
-"""A JavaScript function for (Float32Array or None, JSON text): an event, or a tile's values."""
+"""A JavaScript function for (typed array or None, JSON text): an event, or a tile's values."""
 
 
 class StoppedError(Exception):
@@ -28,10 +30,11 @@ class StoppedError(Exception):
 
 
 class Upscaler:
-    """The network on the GPU, and the picture that it works on."""
+    """The network on the GPU, in float32 and when asked for in float16."""
 
-    def __init__(self, network: Network, tile: int) -> None:
-        self._network = network
+    def __init__(self, graph: Graph, tile: int) -> None:
+        self._graph = graph
+        self._networks: dict[str, Network] = {}
         self._tile = tile
         self._stop = False
 
@@ -39,32 +42,40 @@ class Upscaler:
     async def load(cls, model_json: str, shards: list[bytes]) -> Upscaler:
         """Read the model's files as they ship and bring the weights to the GPU."""
         device = await fusedconv.device()
-        network = await Network.load(lower(read_model(model_json, shards)))
-        return cls(network, SOFTWARE_TILE if is_software(device.capabilities) else TILE)
+        tile = SOFTWARE_TILE if is_software(device.capabilities) else TILE
+        upscaler = cls(lower(read_model(model_json, shards)), tile)
+        await upscaler.network("float32")
+        return upscaler
+
+    async def network(self, dtype: str) -> Network:
+        if dtype not in self._networks:
+            self._networks[dtype] = await Network.load(self._graph, dtype)
+        return self._networks[dtype]
 
     def stop(self) -> None:
         """End the run after the layer that is being computed."""
         self._stop = True
 
-    async def run(self, rgba: bytes, width: int, height: int, post: Deliver) -> str:
+    async def run(self, rgba: bytes, width: int, height: int, dtype: str, post: Deliver) -> str:
         """Upscale a picture tile by tile; posts each layer and each finished tile as it comes."""
         self._stop = False
-        graph = self._network.graph
+        network, graph = await self.network(dtype), self._graph
         tiles = list(cut(width, height, self._tile, graph.halo))
         shapes = dict.fromkeys((1, 3, tile.read_height, tile.read_width) for tile in tiles)
         for shape in shapes:
-            await self._network.warm(shape, lambda i, n: tell(post, "compiling", done=i, of=n))
+            await network.warm(shape, lambda i, n: tell(post, "compiling", done=i, of=n))
         start = perf_counter()
         for i, tile in enumerate(tiles):
-            part = HostTensor(planes(rgba, width, tile), (1, 3, tile.read_height, tile.read_width))
+            shape = (1, 3, tile.read_height, tile.read_width)
+            part = host_tensor(planes(rgba, width, tile), shape, dtype)
             observer = self._observer(i, len(tiles), post)
-            with await fusedconv.array(part) as x, await self._network(x, observer) as y:
+            with await fusedconv.array(part) as x, await network(x, observer) as y:
                 post(await y.to_js(), json.dumps(placed(tile, int(graph.scale))))
         return json.dumps({"seconds": perf_counter() - start, "tiles": len(tiles)})
 
     def _observer(self, tile: int, tiles: int, post: Deliver) -> Callable[[LayerReport], Any]:
         async def observe(layer: LayerReport) -> None:
-            count = len(self._network.graph.steps)
+            count = len(self._graph.steps)
             tell(post, "layer", tile=tile, tiles=tiles, layers=count, layer=vars(layer))
             if self._stop:
                 raise StoppedError
@@ -163,9 +174,8 @@ async def load(model_json: str, shards: Any) -> Upscaler:
     return await Upscaler.load(model_json, [shard.to_bytes() for shard in shards])
 
 
-async def run(upscaler: Upscaler, rgba: Any, width: int, height: int, post: Deliver) -> str:
+async def run(
+    upscaler: Upscaler, rgba: Any, width: int, height: int, dtype: str, post: Deliver
+) -> str:
     """`Upscaler.run` for JavaScript: the pixels are a Uint8ClampedArray."""
-    return await upscaler.run(rgba.to_bytes(), width, height, post)
-
-
-__all__ = ["GpuTensor", "explain", "load", "measure", "plan", "run", "start"]
+    return await upscaler.run(rgba.to_bytes(), width, height, dtype, post)

@@ -12,8 +12,10 @@
 // Data is a Float32Array, a Float16Array (or a Uint16Array with the bits of halves), or a GPUBuffer
 // together with a dtype, "float32" or "float16". Operands are x, w, bias, zResidual.
 import { boot, readable } from "./boot.js";
+import { fromBits, toBits } from "./halves.js";
 
-const OPERATORS = ["com.microsoft.FusedConv"];
+// Operator -> the function of the package that runs it.
+const OPERATORS = { "com.microsoft.FusedConv": "run", "ai.onnx.ConvTranspose": "conv_transpose" };
 
 const GLUE = `
 import json
@@ -26,14 +28,14 @@ async def operand(value):
         return GpuTensor.from_buffer(value.data, shape, value.dtype)
     return await fusedconv.array((value.data, shape))
 
-async def call(operands, options):
+async def call(operator, operands, options):
     held = []
     try:
         given = {}
         for name in operands.object_keys():
             held.append(await operand(getattr(operands, name)))
             given["z" if name == "zResidual" else name] = held[-1]
-        return await fusedconv.run(**given, **json.loads(options))
+        return await getattr(fusedconv, operator)(**given, **json.loads(options))
     finally:
         for tensor in held:
             tensor.free()
@@ -52,13 +54,13 @@ const started = new Map();
 //   device     a GPUDevice to use; else one is requested
 export async function getKernel(name, { pyodide, indexURL, device, version = 1 } = {}) {
   const operator = name.replace(/^webgpu-kernels\//, "");
-  if (!OPERATORS.includes(operator)) {
-    throw new RangeError(`No kernel ${name}; there are: ${OPERATORS.join(", ")}`);
+  if (!Object.hasOwn(OPERATORS, operator)) {
+    throw new RangeError(`No kernel ${name}; there are: ${Object.keys(OPERATORS).join(", ")}`);
   }
   if (version !== 1) throw new RangeError(`No version ${version} of ${operator}; there is version 1`);
   const python = await glue(pyodide ?? (await shared(indexURL)));
   if (device) await translated(() => python.get("adopt")(device));
-  return (inputs, options) => run(python, inputs, options);
+  return (inputs, options) => run(python, OPERATORS[operator], inputs, options);
 }
 
 // The Pyodide that all kernels of a folder share.
@@ -83,14 +85,15 @@ async function glue(pyodide) {
 }
 
 // With { resident: true } the result stays on the GPU: y.buffer, to be given back with y.free().
-async function run(python, { attributes = {}, variant, tunables, ...inputs }, { resident = false } = {}) {
+async function run(python, operator, { attributes = {}, variant, tunables, ...inputs }, { resident = false } = {}) {
   const operands = Object.fromEntries(Object.entries(inputs).filter(([, value]) => value != null));
   for (const [name, value] of Object.entries(operands)) {
     if (!value.data || !value.shape) throw new TypeError(`${name}: { data, shape } is needed`);
+    operands[name] = { ...value, data: toBits(value.data) };
   }
   const options = { ...attributes, ...(variant && { variant }), ...(tunables && { tunables }) };
   const call = python.get("call");
-  const tensor = await translated(() => call(operands, JSON.stringify(options)));
+  const tensor = await translated(() => call(operator, operands, JSON.stringify(options)));
   call.destroy();
   const y = { shape: tensor.shape.toJs(), dtype: tensor.dtype };
   const free = () => {
@@ -99,7 +102,7 @@ async function run(python, { attributes = {}, variant, tunables, ...inputs }, { 
   };
   if (resident) return { y: { ...y, buffer: tensor.buffer, free } };
   try {
-    return { y: { ...y, data: await translated(() => tensor.to_js()) } };
+    return { y: { ...y, data: fromBits(await translated(() => tensor.to_js())) } };
   } finally {
     free();
   }

@@ -5,7 +5,7 @@ import { summary, verdictTable } from "./verdicts.js";
 const ACTIVATIONS = ["", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Clip",
   "QuickGelu", "Elu", "Gelu", "FastGelu", "Softplus", "ThresholdedRelu", "Erf"];
 
-// name: x, w, strides, pads, group
+// name: x, w, strides, pads, group, output_padding for a transposed one
 const PRESETS = {
   "3×3": ["1,64,56,56", "64,64,3,3", "", "1,1,1,1", ""],
   "Stem 7×7": ["1,3,224,224", "64,3,7,7", "2,2", "3,3,3,3", ""],
@@ -15,6 +15,8 @@ const PRESETS = {
   "Large depthwise": ["1,128,28,28", "128,1,7,7", "", "3,3,3,3", "128"],
   "1-D": ["1,80,1500", "384,80,3", "", "1,1", ""],
   "3-D": ["1,8,16,16,16", "16,8,3,3,3", "", "1,1,1,1,1,1", ""],
+  "Transposed 4×4": ["1,64,56,56", "64,32,4,4", "2,2", "1,1,1,1", "", ""],
+  "Transposed 5×5": ["1,32,64,64", "32,3,5,5", "2,2", "2,2,2,2", "", "1,1"],
 };
 
 const form = $("request");
@@ -43,7 +45,9 @@ export class OperatorPanel {
   }
 
   #fill(values) {
-    ["x_shape", "w_shape", "strides", "pads", "group"].forEach((name, i) => (field(name).value = values[i]));
+    const names = ["x_shape", "w_shape", "strides", "pads", "group", "output_padding"];
+    names.forEach((name, i) => (field(name).value = values[i] ?? ""));
+    field("transposed").value = values.length > 5 ? "1" : "";
     field("dilations").value = field("variant").value = "";
     this.show();
   }
@@ -51,6 +55,7 @@ export class OperatorPanel {
   // Say what the request in the form would run.
   async show() {
     const asked = ++this.#asked;
+    field("output_padding").parentElement.hidden = field("transposed").value !== "1";
     $("measured").replaceChildren();
     try {
       const request = readForm();
@@ -93,7 +98,10 @@ export class OperatorPanel {
 
 function readForm() {
   const request = { x_shape: numbers("x_shape"), w_shape: numbers("w_shape"), dtype: field("dtype").value };
-  for (const name of ["strides", "pads", "dilations", "activation_params"]) {
+  const transposed = field("transposed").value === "1";
+  if (transposed) request.transposed = true;
+  const lists = ["strides", "pads", "dilations", "activation_params", ...(transposed ? ["output_padding"] : [])];
+  for (const name of lists) {
     if (field(name).value.trim()) request[name] = numbers(name);
   }
   if (field("group").value.trim()) [request.group] = numbers("group");

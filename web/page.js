@@ -90,7 +90,9 @@ async function upscale() {
   const report = { ok: false, adapter: facts.info, software: facts.software, numpy: facts.numpy,
     python: facts.python, version: facts.version };
   try {
-    const { seconds } = await client.call("upscale", { pixels: current.data, width, height });
+    const { seconds } = await client.call("upscale", {
+      pixels: current.data, width, height, dtype: $("half").checked ? "float16" : "float32",
+    });
     layers.finish();
     picture.finish(true);
     const all = (performance.now() - started) / 1000;
@@ -123,7 +125,6 @@ function showFacts() {
     const { vendor, architecture, device, description } = facts.info;
     const adapter = [description || device, vendor, architecture].filter(Boolean).slice(0, 2).join(" ");
     chips.push(chip(facts.software ? "Software adapter" : "GPU", adapter || "unnamed", facts.software ? "warn" : ""));
-    if (facts.features.includes("shader-f16")) chips.push(chip("", "16-bit floats"));
   } else {
     chips.push(chip("GPU", "none", "warn"));
   }
@@ -131,6 +132,7 @@ function showFacts() {
   chips.push(chip("NumPy", facts.numpy ? "yes" : "no, and not needed"));
   $("chips").replaceChildren(...chips);
   $("software").hidden = !facts.software;
+  $("half").parentElement.hidden = !facts.available || !facts.features.includes("shader-f16");
 }
 
 function withoutWebGPU(reason) {

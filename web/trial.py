@@ -25,7 +25,9 @@ BUDGET = 1.5
 async def measure(request: dict[str, Any]) -> dict[str, Any]:
     """Best and median milliseconds of a warm run on resident operands, and the largest error."""
     plan = fusedconv.plan(**request)
-    work = multiplications(plan.output_shape, plan.operands["w"])
+    transposed = request.get("transposed", False)
+    outer = plan.operands["x"] if transposed else plan.output_shape
+    work = math.prod(outer) * math.prod(plan.operands["w"][1:])
     operands = {name: operand(shape, plan.dtype) for name, shape in plan.operands.items()}
     attributes = {
         k: v for k, v in request.items() if k not in ("x_shape", "w_shape", "bias", "z", "dtype")
@@ -80,10 +82,6 @@ def operand(shape: Shape, dtype: str) -> Any:
     return np.random.default_rng(count).uniform(-1, 1, shape).astype(dtype)
 
 
-def multiplications(output: Shape, w: Shape) -> int:
-    return math.prod(output) * math.prod(w[1:])
-
-
 def compared(
     operands: dict[str, Any], attributes: dict[str, Any], y: Any, work: int
 ) -> dict[str, Any]:
@@ -94,11 +92,12 @@ def compared(
         import numpy as np
     except ImportError:
         return {"unchecked": "the comparison needs NumPy, which this page runs without"}
-    from fusedconv.reference import fused_conv
+    from fusedconv.reference import conv_transpose, fused_conv
 
     x, w = operands["x"], operands["w"]
     bias, z = operands.get("bias"), operands.get("zResidual")
-    known = {k: v for k, v in attributes.items() if k != "variant"}
-    exact = fused_conv(x, w, bias, z, **known)
+    known = {k: v for k, v in attributes.items() if k not in ("variant", "transposed")}
+    reference = conv_transpose if attributes.get("transposed") else fused_conv
+    exact = reference(x, w, bias, z, **known)
     difference = float(np.abs(exact - np.asarray(y, dtype=np.float64)).max(initial=0))
     return {"max_error": difference, "largest": float(np.abs(exact).max(initial=0))}

@@ -1,9 +1,10 @@
 // The module worker: Python and the GPU live here, so that the page stays responsive.
 // Messages in: { id, type, ... }; out: { id, ... } as the answer, and events without an id.
 import { boot, readable } from "./boot.js";
+import { numbers } from "./halves.js";
 
 const SOURCES = ["app.py", "trial.py", "superres/__init__.py", "superres/keras.py", "superres/graph.py",
-  "superres/lowering.py", "superres/upsampling.py", "superres/network.py", "superres/tiles.py"];
+  "superres/lowering.py", "superres/network.py", "superres/tiles.py"];
 
 let app, upscaler;
 
@@ -64,7 +65,7 @@ function deliver(result, text) {
     postMessage(event);
     return;
   }
-  event.pixels = toPixels(result, event);
+  event.pixels = toPixels(numbers(result), event);
   postMessage(event, [event.pixels.buffer]);
 }
 
@@ -73,8 +74,8 @@ const HANDLERS = {
   explain: ({ request }) => JSON.parse(app.explain(JSON.stringify(request))),
   plan: ({ request }) => JSON.parse(app.plan(JSON.stringify(request))),
   measure: async ({ request }) => JSON.parse(await app.measure(JSON.stringify(request))),
-  upscale: async ({ pixels, width, height }) =>
-    JSON.parse(await app.run(upscaler, pixels, width, height, deliver)),
+  upscale: async ({ pixels, width, height, dtype }) =>
+    JSON.parse(await app.run(upscaler, pixels, width, height, dtype, deliver)),
   stop: () => upscaler?.stop(),
 };
 

@@ -73,6 +73,32 @@ def test_buffers_of_the_pages_own_device_go_in_and_out(run: Any) -> None:
     ) == [9, 18, 27]
 
 
+def test_a_transposed_convolution_is_a_kernel_too(run: Any) -> None:
+    assert run(
+        """
+        const kernel = await getKernel("ai.onnx.ConvTranspose");
+        const tensor = (data, shape) => ({ data: new Float32Array(data), shape });
+        const { y } = await kernel({
+          x: tensor([1, 2], [1, 1, 2]), w: tensor([1, 10], [1, 1, 2]), attributes: { strides: [2] },
+        });
+        return Array.from(y.data);
+        """
+    ) == [1, 10, 2, 20]
+
+
+def test_halves_are_float16_arrays(run: Any, facts: dict[str, Any]) -> None:
+    if "shader-f16" not in facts["features"]:
+        pytest.skip(f"no shader-f16 on {facts['adapter']}")
+    assert run(
+        """
+        const kernel = await getKernel("com.microsoft.FusedConv");
+        const tensor = (data, shape) => ({ data: new Float16Array(data), shape });
+        const { y } = await kernel({ x: tensor([1, 2, 3], [1, 1, 3]), w: tensor([0.5], [1, 1, 1]) });
+        return [y.data.constructor.name, Array.from(y.data), y.dtype];
+        """
+    ) == ["Float16Array", [0.5, 1, 1.5], "float16"]
+
+
 def test_errors_are_named_as_in_python(run: Any) -> None:
     name, message = run(
         """
@@ -91,6 +117,6 @@ def test_errors_are_named_as_in_python(run: Any) -> None:
 
 
 def test_an_unknown_kernel_is_refused(run: Any) -> None:
-    assert "com.microsoft.FusedConv" in run(
+    assert "com.microsoft.FusedConv, ai.onnx.ConvTranspose" in run(
         "try { await getKernel('com.microsoft.Nothing'); } catch (error) { return error.message; }"
     )

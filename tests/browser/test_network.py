@@ -46,7 +46,7 @@ from pyodide.http import pyfetch
 
 folder = Path("/home/pyodide/superres")
 folder.mkdir(exist_ok=True)
-for name in ("__init__", "keras", "graph", "lowering", "upsampling", "network", "tiles"):
+for name in ("__init__", "keras", "graph", "lowering", "network", "tiles"):
     source = await (await pyfetch(f"/superres/{name}.py")).string()
     (folder / f"{name}.py").write_text(source)
 

@@ -98,6 +98,23 @@ def test_a_transparent_picture_stays_transparent(page: Page, site: str) -> None:
     assert abs(pixel(page, "after", 16, 16)[3] - 128) <= 1
 
 
+def test_sixteen_bits_give_nearly_the_same_picture(
+    page: Page, site: str, facts: dict[str, Any]
+) -> None:
+    if "shader-f16" not in facts["features"]:
+        pytest.skip(f"no shader-f16 on {facts['adapter']}")
+    opened(page, site)
+    choose(page, png(24, 10, lambda x: (10 * x, 240 - 10 * x, 90, 255)))
+    upscaled(page)
+    read = "[...after.getContext('2d').getImageData(0, 0, 48, 20).data]"
+    exact = page.evaluate(read)
+    page.locator("#half").check()
+    page.get_by_role("button", name="Upscale").click()
+    page.wait_for_function("!compare.classList.contains('done')")
+    expect(page.locator("#compare")).to_have_class("compare done", timeout=DONE)
+    assert max(abs(a - b) for a, b in zip(page.evaluate(read), exact, strict=True)) <= 2
+
+
 def test_a_file_that_is_no_picture_is_refused(page: Page, site: str) -> None:
     opened(page, site)
     choose(page, b"hello", "notes.txt", "text/plain")
@@ -174,6 +191,18 @@ def test_the_operator_panel_explains_and_runs(page: Page, site: str) -> None:
     page.get_by_role("button", name="Run it on the GPU").click()
     expect(page.locator("#measured")).to_contain_text("warm runs", timeout=READY)
     expect(page.locator("#measured")).to_contain_text("Against float64")
+
+
+def test_the_operator_panel_takes_a_transposed_convolution(page: Page, site: str) -> None:
+    opened(page, site)
+    page.get_by_role("button", name="Transposed 5×5").click()
+    expect(page.locator("#answer")).to_contain_text("1×3×128×128")
+    page.locator("[name=x_shape]").fill("1,32,8,8")
+    expect(page.locator("#answer")).to_contain_text("1×3×16×16")
+    page.get_by_role("button", name="Run it on the GPU").click()
+    error = page.locator("#measured dd").last
+    expect(error).to_contain_text("differs by at most", timeout=READY)
+    assert float(error.inner_text().split("at most ")[1].split(",")[0]) < 1e-4
 
 
 def test_the_operator_panel_says_what_is_wrong(page: Page, site: str) -> None:

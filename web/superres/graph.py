@@ -8,12 +8,15 @@ from typing import Any
 
 from .keras import Weight
 
-__all__ = ["Conv", "Graph", "Step", "Upsample"]
+__all__ = ["Conv", "Graph"]
 
 
 @dataclass(frozen=True)
 class Conv:
-    """y = activation(conv(x, weight) + bias + z); the kernel is OIHW, tensors are NCHW."""
+    """y = activation(conv(x, weight) + bias + z), tensors NCHW.
+
+    The kernel is OIHW, that of a transposed convolution IOHW.
+    """
 
     name: str
     x: str
@@ -27,6 +30,7 @@ class Conv:
     dilations: tuple[int, int] = (1, 1)
     group: int = 1
     auto_pad: str = "VALID"
+    transposed: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -34,13 +38,15 @@ class Conv:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of the fusedconv call."""
-        named = {
+        """Of the fusedconv call, weights and operands apart."""
+        named: dict[str, Any] = {
             "strides": list(self.strides),
             "dilations": list(self.dilations),
             "group": self.group,
             "auto_pad": self.auto_pad,
         }
+        if self.transposed:
+            named["transposed"] = True
         if self.activation:
             named["activation"] = self.activation
         if self.activation_params:
@@ -49,29 +55,11 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class Upsample:
-    """y repeats each pixel of x `size` times along rows and columns."""
-
-    name: str
-    x: str
-    y: str
-    channels: int
-    size: tuple[int, int]
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.x,)
-
-
-Step = Conv | Upsample
-
-
-@dataclass(frozen=True)
 class Graph:
     """Steps in order, and what they say about whole images."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[Conv, ...]
     input: str
     output: str
     scale: Fraction

@@ -2,7 +2,7 @@
 
 Activations are fused into the convolution before them, an Add becomes its residual, and a
 Concatenate before a convolution becomes a sum: the kernel is cut along its input channels, and
-the parts are chained through the residual.
+the parts are chained through the residual. Nearest upsampling is a transposed convolution.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil
+from math import ceil, prod
 
-from .graph import Conv, Graph, Step, Upsample
+from .graph import Conv, Graph
 from .keras import Layer, Model, Weight
 
 __all__ = ["UnsupportedModelError", "lower", "to_oihw"]
@@ -59,7 +59,7 @@ class _Tail:
 class _Lowering:
     model: Model
     values: dict[str, _Value] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Conv] = field(default_factory=list)
     fused: set[str] = field(default_factory=set)
     consumers: dict[str, list[Layer]] = field(default_factory=dict)
     input: str = ""
@@ -110,6 +110,7 @@ class _Lowering:
         self.values[layer.name] = _Value(parts, values[0].scale, radius)
 
     def upsample(self, layer: Layer) -> None:
+        """Nearest: a transposed convolution in which each pixel paints a square of ones."""
         if layer.config["interpolation"] != "nearest":
             raise UnsupportedModelError(
                 f"layer {layer.name!r}: only nearest upsampling is translated"
@@ -119,10 +120,19 @@ class _Lowering:
             raise UnsupportedModelError(f"layer {layer.name!r} scales rows and columns differently")
         source, channels = self.single(layer.inputs[0], "UpSampling2D")
         before = self.values[layer.inputs[0]]
-        self.steps.append(Upsample(layer.name, source, layer.name, channels, (rows, columns)))
-        self.values[layer.name] = _Value(
-            [(layer.name, channels)], before.scale * rows, before.radius
+        self.steps.append(
+            Conv(
+                name=layer.name,
+                x=source,
+                y=layer.name,
+                weight=ones(channels, 1, rows, columns),
+                strides=(rows, columns),
+                group=channels,
+                transposed=True,
+            )
         )
+        after = _Value([(layer.name, channels)], before.scale * rows, before.radius)
+        self.values[layer.name] = after
 
     def pointwise(self, layer: Layer) -> None:
         """An Add or an activation that no convolution could take: one with a kernel of ones."""
@@ -134,9 +144,18 @@ class _Lowering:
             z, _ = self.single(other, "Add")
             radius = max(radius, self.values[other].radius)
         activation, params = _activation(layer) if layer.kind != "Add" else ("", ())
-        ones = Weight((channels, 1, 1, 1), array("f", [1.0]) * channels)
         self.steps.append(
-            Conv(layer.name, source, layer.name, ones, None, z, activation, params, group=channels)
+            Conv(
+                layer.name,
+                source,
+                layer.name,
+                ones(channels, 1, 1, 1),
+                None,
+                z,
+                activation,
+                params,
+                group=channels,
+            )
         )
         scale = self.values[layer.inputs[0]].scale
         self.values[layer.name] = _Value([(layer.name, channels)], scale, radius)
@@ -234,6 +253,10 @@ def to_oihw(kernel: Weight, start: int, stop: int) -> Weight:
         for i in range(start, stop):
             values.extend(kernel.data[i * outputs + o :: step])
     return Weight((outputs, stop - start, height, width), values)
+
+
+def ones(*shape: int) -> Weight:
+    return Weight(shape, array("f", [1.0]) * prod(shape))
 
 
 def _activation(layer: Layer) -> tuple[str, tuple[float, ...]]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import struct
+from array import array
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import fusedconv
-from fusedconv import CallRecord, GpuTensor, HostTensor
+from fusedconv import CallRecord, GpuTensor, HostTensor, PreparedConv
 
-from .graph import Conv, Graph, Step
-from .keras import Weight
-from .upsampling import Upsampling
+from .graph import Conv, Graph
 
-__all__ = ["LayerReport", "Network"]
+__all__ = ["LayerReport", "Network", "host_tensor"]
 
 Shape = tuple[int, ...]
 
@@ -40,31 +40,32 @@ Observer = Callable[[LayerReport], Awaitable[None]]
 
 
 class Network:
-    """A graph with its weights on the GPU. Call it with a (N, C, H, W) float32 tensor."""
+    """A graph with its weights on the GPU. Call it with a (N, C, H, W) tensor of its dtype."""
 
-    def __init__(self, graph: Graph, layers: list[_Layer]) -> None:
+    def __init__(self, graph: Graph, layers: list[PreparedConv], dtype: str) -> None:
         self.graph = graph
+        self.dtype = dtype
         self._layers = layers
         self._last_uses = graph.last_uses()
 
     @classmethod
-    async def load(cls, graph: Graph) -> Network:
-        """Bring the graph's weights to the GPU."""
-        layers: list[_Layer] = []
+    async def load(cls, graph: Graph, dtype: str = "float32") -> Network:
+        """Bring the graph's weights to the GPU, as float32 or float16."""
+        layers: list[PreparedConv] = []
         with ExitStack() as stack:
             for step in graph.steps:
-                layers.append(await _prepare(step))
+                layers.append(await _prepare(step, dtype))
                 stack.callback(layers[-1].free)
             stack.pop_all()
-        return cls(graph, layers)
+        return cls(graph, layers, dtype)
 
     async def warm(self, x_shape: Shape, progress: Callable[[int, int], None]) -> None:
         """Compile the shaders that an input of this shape needs; progress gets (done, of)."""
         shapes = {self.graph.input: x_shape}
         for i, (step, layer) in enumerate(zip(self.graph.steps, self._layers, strict=True)):
             progress(i, len(self._layers))
-            await layer.warm(shapes[step.x])
-            shapes[step.y] = layer.shape_after(shapes[step.x])
+            plan = await layer.warm(shapes[step.x], z=step.z is not None)
+            shapes[step.y] = plan.output_shape
         progress(len(self._layers), len(self._layers))
 
     async def __call__(self, x: GpuTensor, observe: Observer | None = None) -> GpuTensor:
@@ -82,8 +83,7 @@ class Network:
                 else:
                     with fusedconv.profile() as profile:
                         values[step.y] = await layer(*operands)
-                    x_shape, (record,) = values[step.x].shape, profile.records
-                    await observe(_report(i, step.name, layer, x_shape, record))
+                    await observe(_report(i, step, *profile.records))
                 _free(values.pop(name) for name in self._last_uses[i] if name != self.graph.input)
             return values.pop(self.graph.output)
         finally:
@@ -94,69 +94,41 @@ class Network:
         _free(self._layers)
 
 
-class _Layer(Protocol):
-    async def __call__(self, x: GpuTensor, z: GpuTensor | None = None, /) -> GpuTensor: ...
-    async def warm(self, x_shape: Shape, /) -> None: ...
-    def shape_after(self, x_shape: Shape, /) -> Shape: ...
-    def request(self, x_shape: Shape, /) -> dict[str, Any]: ...
-    def free(self) -> None: ...
+async def _prepare(step: Conv, dtype: str) -> PreparedConv:
+    w = host_tensor(step.weight.data, step.weight.shape, dtype)
+    bias = step.bias and host_tensor(step.bias.data, step.bias.shape, dtype)
+    return await fusedconv.prepare(w, bias=bias, **step.attributes)
 
 
-class _Convolution:
-    """A step of the graph with its weights on the GPU."""
-
-    def __init__(self, step: Conv, conv: fusedconv.PreparedConv) -> None:
-        self._step = step
-        self._conv = conv
-
-    async def __call__(self, x: GpuTensor, z: GpuTensor | None = None, /) -> GpuTensor:
-        y: GpuTensor = await self._conv(x, z=z)
-        return y
-
-    async def warm(self, x_shape: Shape, /) -> None:
-        await self._conv.warm(x_shape, z=self._step.z is not None)
-
-    def shape_after(self, x_shape: Shape, /) -> Shape:
-        return fusedconv.plan(**self.request(x_shape)).output_shape
-
-    def request(self, x_shape: Shape, /) -> dict[str, Any]:
-        return {
-            "x_shape": x_shape,
-            "w_shape": self._step.weight.shape,
-            "bias": self._step.bias is not None,
-            "z": self._step.z is not None,
-            **self._step.attributes,
-        }
-
-    def free(self) -> None:
-        self._conv.free()
+def host_tensor(values: array[float], shape: Shape, dtype: str) -> HostTensor:
+    """Numbers as a tensor of float32 or float16."""
+    if dtype == "float16":
+        return HostTensor(struct.pack(f"={len(values)}e", *values), shape, dtype)
+    return HostTensor(values, shape, dtype)
 
 
-async def _prepare(step: Step) -> _Layer:
-    if not isinstance(step, Conv):
-        return await Upsampling.prepare(*step.size)
-    bias = None if step.bias is None else _tensor(step.bias)
-    conv = await fusedconv.prepare(_tensor(step.weight), bias=bias, **step.attributes)
-    return _Convolution(step, conv)
-
-
-def _tensor(weight: Weight) -> HostTensor:
-    return HostTensor(weight.data, weight.shape)
-
-
-def _report(i: int, name: str, layer: _Layer, x_shape: Shape, record: CallRecord) -> LayerReport:
+def _report(i: int, step: Conv, record: CallRecord) -> LayerReport:
+    shapes = record.operands
+    request = {
+        "x_shape": shapes["x"],
+        "w_shape": shapes["w"],
+        "dtype": record.dtype,
+        "bias": step.bias is not None,
+        "z": step.z is not None,
+        **step.attributes,
+    }
     return LayerReport(
         index=i,
-        name=name,
-        request=layer.request(x_shape),
+        name=step.name,
+        request=request,
         variant=record.variant,
         dispatch=tuple(p.dispatch for p in record.passes),
-        x_shape=x_shape,
-        y_shape=layer.shape_after(x_shape),
+        x_shape=shapes["x"],
+        y_shape=record.output_shape,
         ms=record.wall_ms if record.gpu_ms is None else record.gpu_ms,
     )
 
 
-def _free(owners: Any) -> None:
+def _free(owners: Iterable[GpuTensor | PreparedConv]) -> None:
     for owner in owners:
         owner.free()
