@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from fusedconv import reference
 
 # Activations that are exact on exact sums (the others are compared within a tolerance).

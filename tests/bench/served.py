@@ -15,10 +15,11 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "contract"))
 
+from random_requests import random_conv  # tests/contract
+
 from fusedconv import load_operator
 from fusedconv.devices import DEVICES
 from fusedconv.operator import Operator, builtin
-from random_requests import random_conv  # tests/contract
 
 
 def served(

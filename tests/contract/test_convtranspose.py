@@ -6,12 +6,13 @@ from random import Random
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
+
 from fusedconv import Capabilities, RequestError, UnsupportedError, explain, plan
 from fusedconv.devices import DEVICES
 from fusedconv.operator import builtin
 from fusedconv.reference import conv_transpose
 from fusedconv.request_transposed import conv_transpose_request
-from onnx import TensorProto, helper
 
 from .random_transposed import random_transposed
 
@@ -138,7 +139,7 @@ def test_the_reference_agrees_with_onnxruntime():
         y = conv_transpose(x, w, bias, **attributes)
         assert y.shape == conv_transpose_request(x_shape, w_shape, **attributes).output_shape
         if isinstance(want, str):
-            # It holds output_padding, and an output_shape, below the stride; we, below the dilation.
+            # It keeps output_padding (and so output_shape) below the stride, we below the dilation.
             assert "inconsistent" in want, want
             refused += 1
             continue

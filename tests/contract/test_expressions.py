@@ -1,6 +1,7 @@
 """The expression language: what it computes, and that nothing in it reaches Python."""
 
 import pytest
+
 from fusedconv.evaluation import EvaluationError, Scope
 from fusedconv.expressions import ExpressionError, compile_expression, conjuncts, read_names
 

@@ -1,11 +1,12 @@
 """The template compiler: the same text as Jinja's own sandbox, and a wall where Jinja has none."""
 
 import pytest
+from jinja2 import DictLoader, StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
 from fusedconv.errors import ManifestError
 from fusedconv.evaluation import EvaluationError, Scope
 from fusedconv.rendering import compile_template, load_templates
-from jinja2 import DictLoader, StrictUndefined
-from jinja2.sandbox import SandboxedEnvironment
 
 LIBRARY = """{% set K = n * 2 %}
 {% macro f(a, b=1) %}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fusedconv.errors import FusedConvError, RequestError
 from fusedconv.request import conv_request
 

@@ -4,14 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from fusedconv import Capabilities, UnsupportedError, load_operator
 from fusedconv.devices import DEVICES
 from fusedconv.errors import RequestError
 from fusedconv.loading import functions_of
 from fusedconv.manifest import expand, parse
 from fusedconv.operator import Operator, builtin, shaders_folder
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from . import naive
 from .random_requests import random_conv

@@ -1,12 +1,13 @@
 """Every template renders, for every variant and branch, to what Jinja's own sandbox makes of it."""
 
 import pytest
-from fusedconv.devices import DEVICES
-from fusedconv.evaluation import FUNCTIONS, div
-from fusedconv.operator import Operator, builtin, shaders_folder
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.runtime import Context, missing
 from jinja2.sandbox import SandboxedEnvironment
+
+from fusedconv.devices import DEVICES
+from fusedconv.evaluation import FUNCTIONS, div
+from fusedconv.operator import Operator, builtin, shaders_folder
 
 from .variant_cases import variant_cases
 
