@@ -34,9 +34,8 @@ def random_conv(rng: Random, scale: str = "large") -> Drawn:
         **random_padding(rng, window),
         **random_activation(rng),
     }
-    for name, values in (("strides", strides), ("dilations", dilations)):
-        if max(values) > 1 or rng.random() < 0.5:
-            arguments[name] = values
+    steps = {"strides": strides, "dilations": dilations}
+    arguments |= {k: v for k, v in steps.items() if max(v) > 1 or rng.random() < 0.5}
     if group > 1:
         arguments["group"] = group
     x = (rng.choice([1, 1, 1, 2, 3]), group * channels, *size)

@@ -35,7 +35,7 @@ def jinjas(source, **names):
         "plain\n  text {{ n }}\n",
         "{% if n > 3 %}\n  big\n{% elif n %}\nsmall\n{% else %}\nno\n{% endif %}\ntail",
         "{% for i in range(3) %}\n {{ i }}{{ ', ' if not loop.last else ';' }}\n{% endfor %}",
-        "{% for a in [1, 2] %}{% for b in range(a) %}{{ loop.index }}{{ a }}{% endfor %}{% endfor %}",
+        "{% for a in [1, 2] %}{% for b in [a] %}{{ a }}{{ loop.index }}{% endfor %}{% endfor %}",
         "{% set x = 1 %}{% for i in range(2) %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}",
         "{% if n %}{% set x = 1 %}{% else %}{% set x = 2 %}{% endif %}{{ x }}",
         "{% from 'lib/b' import f, K as k with context %}{{ f(1) }}{{ f(a=2, b=k) }}",
