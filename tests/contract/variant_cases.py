@@ -1,7 +1,7 @@
 """For every variant, small requests that reach each branch of its templates.
 
-Two requests take the same branches when their WGSL has the same lines, numbers apart. They are drawn
-(the same ones every time), thresholds of size are lowered by tunables, and of those with the same
+Two requests take the same branches when their WGSL has the same lines, numbers apart. They are
+drawn (the same ones every time), thresholds of size are lowered by tunables, and of those with the same
 branches the cheapest is kept.
 """
 
