@@ -157,7 +157,7 @@ class GpuTensor:
 
     @property
     def buffer(self) -> Any:
-        """The GPUBuffer, valid as long as this tensor lives; it may be larger than `nbytes`.
+        """The GPUBuffer, which lives as long as this tensor; it may be larger than `nbytes`.
 
         Everything that was called so far has been submitted when this returns.
         """

@@ -292,10 +292,14 @@ for _ in range(2):
 async with fusedconv.batch():
     async with fusedconv.batch():
         u = await run(op, x, one)
+        u.buffer  # handed out, so not pooled but destroyed
+        v = await run(op, u, one)
+        u.free()
+        u = await run(op, x, one)
     middle = await u.numpy()
     u = await run(op, u, one)
 count.stop()
-[inside, submits, value, middle, await u.numpy()]
+[inside, submits, value, middle, await u.numpy(), await v.numpy()]
 """
     )
     x = np.arange(300)
@@ -303,6 +307,7 @@ count.stop()
     np.testing.assert_array_equal(results[2].ravel(), x + 10 + 2 * 45)
     np.testing.assert_array_equal(results[3].ravel(), x + 1)
     np.testing.assert_array_equal(results[4].ravel(), x + 2)
+    np.testing.assert_array_equal(results[5].ravel(), x + 2)
 
 
 def test_errors_of_arguments_leave_a_batch_alone(browser_python: BrowserPython) -> None:

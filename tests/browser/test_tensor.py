@@ -235,3 +235,28 @@ async with fusedconv.batch():
 """
     )
     assert values == [[0, 2, 4, 6], True]
+
+
+@pytest.mark.expects_errors("destroyed")
+def test_a_handed_out_buffer_is_watched_and_never_pooled(browser_python: BrowserPython) -> None:
+    """Other code may destroy it or write to it: that must not pass for a result, nor spread."""
+    results = browser_python(
+        HANDMADE
+        + """
+x = await fusedconv.array(ramp(1, 1, 4))
+y = await run(Handmade(), x, x)
+buffer = y.buffer
+good = await (await run(Handmade(), y, x)).numpy()
+buffer.destroy()
+async def attempt(t):
+    return await (await run(Handmade(), t, x)).numpy()
+texts = [await failure(attempt(y)), await failure(y.numpy())]
+y.free()
+again = [await (await run(Handmade(), x, x)).numpy() for _ in range(3)]
+[good, texts, again]
+"""
+    )
+    np.testing.assert_array_equal(results[0].ravel(), [0, 3, 6, 9])
+    assert all(t.startswith("DeviceError") and "destroyed" in t for t in results[1]), results[1]
+    for value in results[2]:
+        np.testing.assert_array_equal(value.ravel(), [0, 2, 4, 6])

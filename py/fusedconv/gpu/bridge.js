@@ -16,7 +16,6 @@
     const { CLEAN, refused } = store;
     const instances = new Map(), groups = new Map();
     let lastId = 0, batch = null, runs = 0;
-    if (owned) store.watch();
 
     async function compile(json) {
       try {
@@ -137,7 +136,7 @@
 
     // Whether nothing about a buffer can be wrong that is not known yet; a batch answers for itself.
     function isClean(record) {
-      if (record === null || record.external) return false;
+      if (record === null || record.watched) return false;
       if (record.tokens === CLEAN || (batch && record.tokens === batch.tokens)) return true;
       record.tokens = store.unsettled(record.tokens);
       return record.tokens === CLEAN;
@@ -366,7 +365,7 @@
     return {
       begin, close, closeGroup, compile, end, forget, instantiate, memory, openGroup,
       profile, read, release, run, synchronize,
-      abandon: reader.abandon, adopt: store.adopt, buffer: (id) => (flush(), store.get(id).buffer),
+      abandon: reader.abandon, adopt: store.adopt, buffer: (id) => (flush(), store.handOut(id)),
       copyOut: reader.copyOut, device: () => device, empty: store.empty, lost: store.lost,
       mapped: reader.mapped, setBudget: store.setBudget, settled: store.settled,
       toJs: reader.toJs, trim: (bytes) => (reader.spare(), store.trim(bytes)), upload: store.upload,

@@ -40,8 +40,9 @@
     const live = new Map();
     const idle = new Map();
     const deferred = new Map();
+    const graves = [];
     const tally = { inUse: 0, idle: 0, staging: 0, uniform: 0, peak: 0, peakInUse: 0, created: 0 };
-    let lastId = 0, clock = 0, holding = false, lostReason = null, stray = null;
+    let lastId = 0, clock = 0, holding = false, lostReason = null;
     let spare = () => {};
     device.lost.then((info) => {
       lostReason = info.message || info.reason || "unknown reason";
@@ -58,11 +59,6 @@
 
     function check() {
       if (lostReason !== null) throw lostError();
-      if (stray !== null) {
-        const message = stray;
-        stray = null;
-        throw new Refusal("device", message);
-      }
     }
 
     // Runs `action` in error scopes. The token says how it went once its promise has settled.
@@ -79,10 +75,12 @@
       const pops = filters.map(() => device.popErrorScope());
       token.promise = Promise.all(pops).then(
         ([validation, memory, internal]) => {
-          if (memory) token.error = new Refusal("memory", memory.message);
-          else if (validation) token.error = new Refusal("device", validation.message);
-          else if (internal) token.error = new Refusal("device", internal.message);
-          else if (lostReason !== null) token.error = lostError();
+          if (memory) {
+            token.error = new Refusal("memory", memory.message);
+            trim(0); // room for whoever tries again
+          } else if (validation ?? internal) {
+            token.error = new Refusal("device", (validation ?? internal).message);
+          } else if (lostReason !== null) token.error = lostError();
         },
         (error) => { token.error = lostReason === null ? error : lostError(); },
       ).then(() => { token.done = true; });
@@ -178,8 +176,8 @@
       reserve(size);
       const buffer = device.createBuffer({ size, usage: TENSOR });
       tally.created += 1;
-      return use({ id: ++lastId, buffer, size, stamp: 0, external: false, doomed: false,
-        birth: token, tokens: CLEAN });
+      return use({ id: ++lastId, buffer, size, stamp: 0, external: false, watched: false,
+        doomed: false, birth: token, tokens: CLEAN });
     }
 
     function release(record) {
@@ -187,12 +185,18 @@
       if (record.external) return;
       tally.inUse -= record.size;
       if (record.doomed) {
-        record.buffer.destroy();
+        bury(record);
         return;
       }
       tally.idle += record.size;
       push(holding ? deferred : idle, record);
       trim(Math.max(IDLE_FLOOR, tally.peakInUse));
+    }
+
+    // An open batch may still have commands that name the buffer.
+    function bury(record) {
+      if (holding) graves.push(record);
+      else record.buffer.destroy();
     }
 
     // For a buffer whose creation failed: never to be used again.
@@ -262,9 +266,18 @@
           { allowed: `${padded(nbytes)} bytes or more for this shape and dtype` });
       }
       const record = { id: ++lastId, buffer, size: buffer.size, stamp: 0, external: true,
-        doomed: false, tokens: CLEAN };
+        watched: true, doomed: false, tokens: CLEAN };
       live.set(record.id, record);
       return record.id;
+    }
+
+    // The GPUBuffer for other code of the page. What that does with it is not ours to know: runs on
+    // it are watched, and it is never pooled.
+    function handOut(id) {
+      const record = live.get(id);
+      record.watched = true;
+      if (!record.external) record.doomed = true;
+      return record.buffer;
     }
 
     // 0 where nothing is open, else a promise of 0 or of the error's text.
@@ -300,6 +313,7 @@
 
     function unhold() {
       holding = false;
+      graves.splice(0).forEach(bury);
       for (const list of deferred.values()) for (const record of list) push(idle, record);
       deferred.clear();
     }
@@ -322,20 +336,11 @@
       Object.assign(tally, { inUse: 0, idle: 0 });
     }
 
-    // A scope-less error on a device of our own is a fault of ours or of the driver: the next
-    // call that could return stale data raises it.
-    function watch() {
-      device.onuncapturederror = (event) => {
-        stray = `uncaptured GPU error: ${event.error.message}`;
-        console.error(stray);
-      };
-    }
-
     return {
       CLEAN, Refusal, adopt, check, classOf, create, destroy, discard, drop, empty, freeUniforms,
-      get: (id) => live.get(id), hold, lost: () => lostReason ?? "", lostSoon, memory, nextId: () => ++lastId,
+      get: (id) => live.get(id), handOut, hold, lost: () => lostReason ?? "", lostSoon, memory, nextId: () => ++lastId,
       notePeak, outcome, padded, push, refused, release, reserve, scoped, settled, take, tally, trim,
-      unhold, uniforms, unsettled, upload, watch,
+      unhold, uniforms, unsettled, upload,
       setBudget: (bytes) => { budget = bytes; },
       setSpare: (give) => { spare = give; },
     };

@@ -68,7 +68,7 @@
             { allowed: "a buffer made with COPY_SRC" });
         }
         const { record, tokens } = take(nbytes), open = [...store.unsettled(source.tokens), ...tokens];
-        if (source.external || open.length) open.push(scoped(() => copy(source, record, nbytes)));
+        if (source.watched || open.length) open.push(scoped(() => copy(source, record, nbytes)));
         else copy(source, record, nbytes);
         const map = record.buffer.mapAsync(MAP_READ, 0, padded(nbytes));
         map.catch(() => {});
