@@ -39,7 +39,13 @@ class Failed(Exception):
 
 
 class BenchHandler(Handler):
-    """Takes the page's reports: POST /report/KIND with a JSON body."""
+    """Takes the page's reports, POST /report/KIND with a JSON body, and notes what it fetches."""
+
+    def do_GET(self) -> None:  # noqa: N802
+        server = self.server
+        assert isinstance(server, BenchServer)
+        server.fetched.append(self.path.partition("?")[0])
+        super().do_GET()
 
     def do_POST(self) -> None:  # noqa: N802
         content = self.rfile.read(int(self.headers["Content-Length"]))
@@ -56,6 +62,7 @@ class BenchServer(Server):
 
     def __init__(self, mounts: Mapping[str, Path], port: int = 0) -> None:
         self.reports: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.fetched: list[str] = []
         super().__init__(port, mounts)
         self.RequestHandlerClass = BenchHandler
 
