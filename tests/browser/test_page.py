@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from .artifacts import artifact
+from .conftest import Errors
 
 READY = 120_000
 DONE = 240_000
@@ -38,6 +40,23 @@ def png(width: int, height: int, colour: Colour | Callable[[int], Colour]) -> by
     )
 
 
+@pytest.fixture(scope="module")
+def kept(browser: Browser, site: str) -> Iterator[tuple[Page, Errors]]:
+    """One page that has started, for the tests that only use it."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    errors = Errors(page)
+    opened(page, site)
+    yield page, errors
+    page.close()
+
+
+@pytest.fixture
+def visit(kept: tuple[Page, Errors], request: pytest.FixtureRequest) -> Iterator[Page]:
+    page, errors = kept
+    yield page
+    errors.check(request)
+
+
 def opened(page: Page, url: str) -> Page:
     page.goto(url)
     expect(page.locator("#status")).to_have_text("Ready.", timeout=READY)
@@ -45,12 +64,14 @@ def opened(page: Page, url: str) -> Page:
 
 
 def choose(page: Page, content: bytes, name: str = "mine.png", kind: str = "image/png") -> None:
+    page.evaluate("caption.textContent = ''")
     page.set_input_files("#file", {"name": name, "mimeType": kind, "buffer": content})
+    page.wait_for_function("caption.textContent || !error.hidden")
 
 
 def upscaled(page: Page) -> None:
     page.get_by_role("button", name="Upscale").click()
-    expect(page.locator("#compare")).to_have_class("compare done", timeout=DONE)
+    expect(page.locator("#compare")).to_have_class(re.compile(r"\bdone\b"), timeout=DONE)
 
 
 def pixel(page: Page, canvas: str, x: int, y: int) -> list[int]:
@@ -58,83 +79,75 @@ def pixel(page: Page, canvas: str, x: int, y: int) -> list[int]:
     return list(page.evaluate(script, [canvas, x, y]))
 
 
-def test_a_visitor_upscales_a_small_picture_of_their_own(page: Page, site: str) -> None:
-    opened(page, site)
-    choose(page, png(40, 24, (200, 90, 30, 255)))
-    expect(page.locator("#caption")).to_have_text("40 × 24 becomes 80 × 48.")
-    upscaled(page)
-    assert page.evaluate("[after.width, after.height]") == [80, 48]
-    middle = pixel(page, "after", 40, 24)
+def test_a_visitor_upscales_a_small_picture_of_their_own(visit: Page) -> None:
+    choose(visit, png(40, 24, (200, 90, 30, 255)))
+    expect(visit.locator("#caption")).to_have_text("40 × 24 becomes 80 × 48.")
+    upscaled(visit)
+    assert visit.evaluate("[after.width, after.height]") == [80, 48]
+    middle = pixel(visit, "after", 40, 24)
     assert all(abs(got - given) <= 3 for got, given in zip(middle, (200, 90, 30, 255), strict=True))
 
-    rows = page.locator("#layers tbody tr")
+    rows = visit.locator("#layers tbody tr")
     expect(rows).to_have_count(16)
     first = rows.first.locator("td").all_inner_texts()
     assert first[0] == "F_m1"
     assert first[2:4] == ["1×3×24×40", "1×64×24×40"]
     assert "ms" in first[5]
-    page.screenshot(path=artifact("page.png"), full_page=True)
+    visit.screenshot(path=artifact("page.png"), full_page=True)
 
 
-def test_a_variant_in_the_table_explains_itself(page: Page, site: str) -> None:
-    opened(page, site)
-    choose(page, png(16, 16, (0, 0, 0, 255)))
-    upscaled(page)
-    variant = page.locator("#layers tbody button").first
+def test_a_variant_in_the_table_explains_itself(visit: Page) -> None:
+    choose(visit, png(16, 16, (0, 0, 0, 255)))
+    upscaled(visit)
+    variant = visit.locator("#layers tbody button").first
     chosen = variant.inner_text()
     variant.click()
-    dialog = page.get_by_role("dialog")
+    dialog = visit.get_by_role("dialog")
     expect(dialog).to_contain_text(f"Why {chosen}?")
     expect(dialog.locator("tr.chosen code")).to_have_text(chosen)
     assert dialog.locator("tr.refused").count() > 20
-    page.keyboard.press("Escape")
+    visit.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
 
 
-def test_a_transparent_picture_stays_transparent(page: Page, site: str) -> None:
-    opened(page, site)
-    choose(page, png(16, 16, (90, 90, 90, 128)))
-    upscaled(page)
-    assert abs(pixel(page, "after", 16, 16)[3] - 128) <= 1
+def test_a_transparent_picture_stays_transparent(visit: Page) -> None:
+    choose(visit, png(16, 16, (90, 90, 90, 128)))
+    upscaled(visit)
+    assert abs(pixel(visit, "after", 16, 16)[3] - 128) <= 1
 
 
-def test_sixteen_bits_give_nearly_the_same_picture(
-    page: Page, site: str, facts: dict[str, Any]
-) -> None:
+def test_sixteen_bits_give_nearly_the_same_picture(visit: Page, facts: dict[str, Any]) -> None:
     if "shader-f16" not in facts["features"]:
         pytest.skip(f"no shader-f16 on {facts['adapter']}")
-    opened(page, site)
-    choose(page, png(24, 10, lambda x: (10 * x, 240 - 10 * x, 90, 255)))
-    upscaled(page)
+    choose(visit, png(24, 10, lambda x: (10 * x, 240 - 10 * x, 90, 255)))
+    upscaled(visit)
     read = "[...after.getContext('2d').getImageData(0, 0, 48, 20).data]"
-    exact = page.evaluate(read)
-    page.locator("#half").check()
-    page.get_by_role("button", name="Upscale").click()
-    page.wait_for_function("!compare.classList.contains('done')")
-    expect(page.locator("#compare")).to_have_class("compare done", timeout=DONE)
-    assert max(abs(a - b) for a, b in zip(page.evaluate(read), exact, strict=True)) <= 2
+    exact = visit.evaluate(read)
+    visit.locator("#half").check()
+    visit.get_by_role("button", name="Upscale").click()
+    visit.wait_for_function("!compare.classList.contains('done')")
+    expect(visit.locator("#compare")).to_have_class(re.compile(r"\bdone\b"), timeout=DONE)
+    visit.locator("#half").uncheck()
+    assert max(abs(a - b) for a, b in zip(visit.evaluate(read), exact, strict=True)) <= 2
 
 
-def test_a_file_that_is_no_picture_is_refused(page: Page, site: str) -> None:
-    opened(page, site)
-    choose(page, b"hello", "notes.txt", "text/plain")
-    expect(page.get_by_role("alert")).to_contain_text("not a picture")
-    expect(page.get_by_role("button", name="Upscale")).to_be_enabled()
+def test_a_file_that_is_no_picture_is_refused(visit: Page) -> None:
+    choose(visit, b"hello", "notes.txt", "text/plain")
+    expect(visit.get_by_role("alert")).to_contain_text("not a picture")
+    expect(visit.get_by_role("button", name="Upscale")).to_be_enabled()
 
 
-def test_a_picture_that_is_too_large_is_made_smaller_first(page: Page, site: str) -> None:
-    opened(page, site)
-    choose(page, png(3000, 2000, (9, 9, 9, 255)))
-    expect(page.locator("#caption")).to_contain_text("so the picture was made smaller first")
+def test_a_picture_that_is_too_large_is_made_smaller_first(visit: Page) -> None:
+    choose(visit, png(3000, 2000, (9, 9, 9, 255)))
+    expect(visit.locator("#caption")).to_contain_text("so the picture was made smaller first")
 
 
-def test_tiles_meet_without_a_seam(page: Page, site: str) -> None:
-    opened(page, site)
+def test_tiles_meet_without_a_seam(visit: Page) -> None:
     width = 330  # more than a tile of a graphics card, too
-    choose(page, png(width, 10, lambda x: (40 + x // 2, 240 - x // 2, 90, 255)))
-    upscaled(page)
-    expect(page.locator("#layers tfoot")).to_contain_text("tiles")
-    line = page.evaluate(
+    choose(visit, png(width, 10, lambda x: (40 + x // 2, 240 - x // 2, 90, 255)))
+    upscaled(visit)
+    expect(visit.locator("#layers tfoot")).to_contain_text("tiles")
+    line = visit.evaluate(
         "w => [...after.getContext('2d').getImageData(0, 10, 2 * w, 1).data]", width
     )
     pixels = [line[4 * x : 4 * x + 4] for x in range(2 * width)]
@@ -166,51 +179,47 @@ def test_stop_ends_a_run(page: Page, site: str) -> None:
     expect(page.get_by_role("button", name="Upscale")).to_be_enabled()
 
 
-def test_the_view_is_operated_by_keyboard(page: Page, site: str) -> None:
-    opened(page, site)
-    choose(page, png(12, 12, (1, 2, 3, 255)))
-    upscaled(page)
-    page.locator("#slider").focus()
-    page.keyboard.press("Home")
-    assert page.evaluate("compare.style.getPropertyValue('--at')") == "0%"
-    page.get_by_label("Side by side").focus()
-    page.keyboard.press("Space")
-    expect(page.locator("#compare")).to_have_class("compare done sides")
+def test_the_view_is_operated_by_keyboard(visit: Page) -> None:
+    choose(visit, png(12, 12, (1, 2, 3, 255)))
+    upscaled(visit)
+    visit.locator("#slider").focus()
+    visit.keyboard.press("Home")
+    assert visit.evaluate("compare.style.getPropertyValue('--at')") == "0%"
+    visit.get_by_label("Side by side").focus()
+    visit.keyboard.press("Space")
+    expect(visit.locator("#compare")).to_have_class("compare done sides")
 
 
-def test_the_operator_panel_explains_and_runs(page: Page, site: str) -> None:
-    opened(page, site)
-    page.get_by_role("button", name="1-D").click()
-    expect(page.locator("#answer")).to_contain_text("1×384×1500")
-    page.locator("[name=x_shape]").fill("1,8,20,20")
-    page.locator("[name=w_shape]").fill("8,8,3,3")
-    page.locator("[name=pads]").fill("1,1,1,1")
-    page.locator("[name=activation]").select_option("HardSwish")
-    page.locator("[name=z]").check()
-    expect(page.locator("#answer")).to_contain_text("1×8×20×20")
-    page.get_by_role("button", name="Run it on the GPU").click()
-    expect(page.locator("#measured")).to_contain_text("warm runs", timeout=READY)
-    expect(page.locator("#measured")).to_contain_text("Against float64")
+def test_the_operator_panel_explains_and_runs(visit: Page) -> None:
+    visit.get_by_role("button", name="1-D").click()
+    expect(visit.locator("#answer")).to_contain_text("1×384×1500")
+    visit.locator("[name=x_shape]").fill("1,8,20,20")
+    visit.locator("[name=w_shape]").fill("8,8,3,3")
+    visit.locator("[name=pads]").fill("1,1,1,1")
+    visit.locator("[name=activation]").select_option("HardSwish")
+    visit.locator("[name=z]").check()
+    expect(visit.locator("#answer")).to_contain_text("1×8×20×20")
+    visit.get_by_role("button", name="Run it on the GPU").click()
+    expect(visit.locator("#measured")).to_contain_text("warm runs", timeout=READY)
+    expect(visit.locator("#measured")).to_contain_text("Against float64")
 
 
-def test_the_operator_panel_takes_a_transposed_convolution(page: Page, site: str) -> None:
-    opened(page, site)
-    page.get_by_role("button", name="Transposed 5×5").click()
-    expect(page.locator("#answer")).to_contain_text("1×3×128×128")
-    page.locator("[name=x_shape]").fill("1,32,8,8")
-    expect(page.locator("#answer")).to_contain_text("1×3×16×16")
-    page.get_by_role("button", name="Run it on the GPU").click()
-    error = page.locator("#measured dd").last
+def test_the_operator_panel_takes_a_transposed_convolution(visit: Page) -> None:
+    visit.get_by_role("button", name="Transposed 5×5").click()
+    expect(visit.locator("#answer")).to_contain_text("1×3×128×128")
+    visit.locator("[name=x_shape]").fill("1,32,8,8")
+    expect(visit.locator("#answer")).to_contain_text("1×3×16×16")
+    visit.get_by_role("button", name="Run it on the GPU").click()
+    error = visit.locator("#measured dd").last
     expect(error).to_contain_text("differs by at most", timeout=READY)
     assert float(error.inner_text().split("at most ")[1].split(",")[0]) < 1e-4
 
 
-def test_the_operator_panel_says_what_is_wrong(page: Page, site: str) -> None:
-    opened(page, site)
-    page.locator("[name=w_shape]").fill("8,7,3,3")
-    expect(page.locator("#answer .error")).to_contain_text("w")
-    page.locator("[name=w_shape]").fill("eight")
-    expect(page.locator("#answer .error")).to_contain_text("write numbers")
+def test_the_operator_panel_says_what_is_wrong(visit: Page) -> None:
+    visit.locator("[name=w_shape]").fill("8,7,3,3")
+    expect(visit.locator("#answer .error")).to_contain_text("w")
+    visit.locator("[name=w_shape]").fill("eight")
+    expect(visit.locator("#answer .error")).to_contain_text("write numbers")
 
 
 def test_auto_runs_the_sample_and_reports(page: Page, site: str) -> None:
