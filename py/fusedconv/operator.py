@@ -32,6 +32,7 @@ from .plan import (
 from .request import Request, conv_request, conv_weights
 from .request_transposed import conv_transpose_request, conv_transpose_weights
 from .selection import Explanation, Selection
+from .splitting import fits, join, parts_of
 
 __all__ = ["Operator", "builtin", "explain", "load_operator", "plan"]
 
@@ -246,10 +247,31 @@ class Operator:
         )
         if 0 in request.output_shape:
             return plan
+        if not fits(request, capabilities):
+            return self.split(plan, request, capabilities, (extensions, tunables, pin))
         try:
             return self.planned(plan, variant, selection.scope, tunables or {})
         except EvaluationError as error:
             raise UnsupportedError(f"variant {variant.id}: {error}", selection.explain()) from None
+
+    def split(
+        self, whole: Plan, request: Request, capabilities: Capabilities, options: tuple[Any, ...]
+    ) -> Plan:
+        """The plan of a request with tensors that are too large to bind: of its parts, in turn."""
+        if self.name not in ("FusedConv", "Conv"):
+            raise UnsupportedError(
+                f"a tensor of {self.name} is larger than this device can bind "
+                f"({capabilities.limits['maxStorageBufferBindingSize']} bytes, "
+                "maxStorageBufferBindingSize)"
+            )
+        plans: dict[object, Plan] = {}
+        parts = []
+        for part, own in parts_of(request, capabilities):
+            key = (own.shapes["x"], own.shapes["w"], own.attributes["pads"])
+            if key not in plans:
+                plans[key] = self.plan_request(own, capabilities, *options)
+            parts.append((part, plans[key]))
+        return join(whole, request, parts)
 
     def planned(
         self, plan: Plan, variant: Variant, scope: Scope, tunables: Mapping[str, float]

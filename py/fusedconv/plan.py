@@ -14,7 +14,16 @@ from typing import Any
 
 from .evaluation import EvaluationError, Scope
 
-__all__ = ["Binding", "Pass", "Plan", "Scratch", "declaration", "pack_uniform", "whole_number"]
+__all__ = [
+    "Binding",
+    "Copy",
+    "Pass",
+    "Plan",
+    "Scratch",
+    "declaration",
+    "pack_uniform",
+    "whole_number",
+]
 
 _PACK = {"u32": "<I", "i32": "<i", "f32": "<f"}
 _RANGE = {"u32": (0, 2**32 - 1), "i32": (-(2**31), 2**31 - 1)}
@@ -34,10 +43,26 @@ class Binding:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """Bytes from one buffer to another, each an operand, `y` or a scratch buffer by name."""
+
+    source: str
+    source_offset: int
+    target: str
+    target_offset: int
+    nbytes: int
+
+    def reversed(self) -> Copy:
+        """The same bytes the other way."""
+        return Copy(self.target, self.target_offset, self.source, self.source_offset, self.nbytes)
+
+
+@dataclass(frozen=True)
 class Pass:
     """One dispatch: WGSL with the entry point `main`, its bindings, its workgroup counts.
 
-    `once`: depends on the weights alone; a prepared convolution runs it one time.
+    `once`: depends on the weights alone; a prepared convolution runs it one time. `before` and
+    `after` are copies around it, of tensors that are too large to bind.
     """
 
     id: str
@@ -47,6 +72,8 @@ class Pass:
     bindings: tuple[Binding, ...]
     dispatch: tuple[int, int, int]
     once: bool = False
+    before: tuple[Copy, ...] = ()
+    after: tuple[Copy, ...] = ()
 
 
 @dataclass(frozen=True)

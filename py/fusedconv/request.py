@@ -299,6 +299,24 @@ def conv_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
     return tuple(extents)
 
 
+def conv_padding(request: Request) -> list[tuple[int, int]]:
+    """The padding before and after each spatial axis, whichever way it was asked for."""
+    attrs, n = request.attributes, len(request.output_shape) - 2
+    auto = attrs.get("auto_pad", "NOTSET")
+    pads = attrs.get("pads", (0,) * (2 * n))
+    if not auto.startswith("SAME"):
+        return [(pads[i], pads[n + i]) for i in range(n)]
+    padding = []
+    for i in range(n):
+        stride = attrs.get("strides", (1,) * n)[i]
+        window = (request.shapes["w"][2 + i] - 1) * attrs.get("dilations", (1,) * n)[i] + 1
+        span = (request.output_shape[2 + i] - 1) * stride + window
+        total = max(0, span - request.shapes["x"][2 + i])
+        less, more = total // 2, total - total // 2
+        padding.append((less, more) if auto == "SAME_UPPER" else (more, less))
+    return padding
+
+
 def check_elements(**shapes: Shape) -> None:
     for name, shape in shapes.items():
         if math.prod(shape) > MAX_ELEMENTS:

@@ -14,7 +14,7 @@ import pytest
 from superres.graph import Conv, Graph
 from superres.keras import ModelFileError, read_model, shard_paths
 from superres.lowering import UnsupportedModelError, lower
-from superres.tiles import cut
+from superres.tiles import cut, planes
 
 Layers = Sequence[tuple[str, str, Mapping[str, Any], Sequence[str]]]
 
@@ -234,6 +234,25 @@ def test_tiles_are_nearly_equal() -> None:
     tiles = list(cut(130, 64, 128, 10))
     assert [(t.left, t.width) for t in tiles] == [(0, 65), (65, 65)]
     assert [(t.read_left, t.read_width) for t in tiles] == [(0, 75), (55, 75)]
+
+
+def test_outside_of_the_picture_its_outermost_pixels_go_on() -> None:
+    rgba = np.arange(4 * 3 * 2).astype(np.uint8)
+    (tile,) = cut(3, 2, 8, 10, 1)
+    assert (tile.read_left, tile.read_width, tile.read_top, tile.read_height) == (-1, 5, -1, 4)
+    found = np.array(planes(rgba.tobytes(), 3, 2, tile)).reshape(3, 4, 5)
+    picture = rgba.reshape(2, 3, 4)[..., :3].transpose(2, 0, 1)
+    np.testing.assert_array_equal(found, np.pad(picture, [(0, 0), (1, 1), (1, 1)], mode="edge"))
+
+
+def test_a_tile_inside_reads_its_surroundings() -> None:
+    rgba = np.random.default_rng(0).integers(0, 256, (20, 30, 4), dtype=np.uint8)
+    picture = rgba[..., :3].transpose(2, 0, 1)
+    for t in cut(30, 20, 8, 3, 2):
+        found = np.array(planes(rgba.tobytes(), 30, 20, t)).reshape(3, t.read_height, t.read_width)
+        wide = np.pad(picture, [(0, 0), (2, 2), (2, 2)], mode="edge")
+        part = wide[:, t.read_top + 2 :, t.read_left + 2 :][:, : t.read_height, : t.read_width]
+        np.testing.assert_array_equal(found, part)
 
 
 @pytest.mark.parametrize(
