@@ -517,6 +517,49 @@ after = state()
     assert objects < 50
 
 
+def test_copies_around_passes(browser_python: BrowserPython) -> None:
+    """Parts of tensors that are too large to bind are copied to scratch and back."""
+    results = browser_python(
+        HANDMADE
+        + """
+from dataclasses import replace
+from fusedconv.plan import Copy
+
+class Split(Handmade):
+    def plan(self, x_shape, w_shape, **options):
+        plan = super().plan(x_shape, w_shape, **options)
+        half = math.prod(x_shape) // 2
+        names = {"x": "x part", "w": "w part", "y": "y part"}
+        base = one_pass("part", ["x", "w"], "y", self.body, half, 1.0, "f32")
+        moved = replace(base, bindings=tuple(
+            replace(b, operand=None, scratch=names[b.operand]) if b.operand else b for b in base.bindings))
+        passes = []
+        for k in range(2):
+            at = 4 * half * k
+            before = tuple(Copy(n, at, names[n], 0, 4 * half) for n in ("x", "w"))
+            passes.append(replace(moved, id=f"part {k}", before=before, after=(Copy("y part", 0, "y", at, 4 * half),)))
+        scratch = tuple(Scratch(name, "float32", half, 4 * half) for name in names.values())
+        return replace(plan, passes=tuple(passes), scratch=scratch)
+
+op = Split("x[i] * 10 + w[i]")
+x, w = ramp(1, 1, 200), ramp(1, 1, 200, start=3)
+first = await run(op, x, w)
+t = await fusedconv.array(x)
+async with fusedconv.batch():
+    y = await run(op, t, w)
+    y = await run(Handmade(), y, t)
+with fusedconv.profile() as p:
+    z = await run(op, x, w)
+[first, await y.numpy(), z, len(p.records[0].passes)]
+"""
+    )
+    x = np.arange(200)
+    np.testing.assert_array_equal(results[0].ravel(), 11 * x + 3)
+    np.testing.assert_array_equal(results[1].ravel(), 12 * x + 3)
+    np.testing.assert_array_equal(results[2].ravel(), 11 * x + 3)
+    assert results[3] == 2
+
+
 def test_results_do_not_depend_on_what_pooled_buffers_held(browser_python: BrowserPython) -> None:
     """Scratch and outputs come from the pool: with NaN in all of it, results are the same bits."""
     results = browser_python(

@@ -77,44 +77,60 @@
       instance.bound.set(key, made);
     }
 
-    function encode(instance, made, pass) {
+    // Dispatches share a compute pass until a copy comes between.
+    function encode(instance, made, slots, into) {
       const { passes } = instance.plan, skip = instance.once?.ready;
       for (let i = 0; i < passes.length; i++) {
         const step = passes[i];
         if (skip && step.once) continue;
+        if (step.before.length) copy(step.before, slots, into);
+        const pass = into.pass ??= into.encoder.beginComputePass();
         pass.setPipeline(step.pipeline);
         pass.setBindGroup(0, made[i]);
         pass.dispatchWorkgroups(step.dispatch[0], step.dispatch[1], step.dispatch[2]);
+        if (step.after.length) copy(step.after, slots, into);
       }
     }
 
-    function submit(instance, made) {
+    function copy(copies, slots, into) {
+      endPass(into);
+      for (const [source, start, target, offset, nbytes] of copies) {
+        into.encoder.copyBufferToBuffer(slots[source].buffer, start, slots[target].buffer, offset, nbytes);
+      }
+    }
+
+    function endPass(into) {
+      into.pass?.end();
+      into.pass = null;
+    }
+
+    function submit(instance, made, slots) {
       if (!made.length) return;
       if (batch) {
         batch.encoder ??= device.createCommandEncoder();
-        batch.pass ??= batch.encoder.beginComputePass();
-        encode(instance, made, batch.pass);
+        encode(instance, made, slots, batch);
         return;
       }
-      const encoder = device.createCommandEncoder();
-      const pass = encoder.beginComputePass();
-      encode(instance, made, pass);
-      pass.end();
-      device.queue.submit([encoder.finish()]);
+      const into = { encoder: device.createCommandEncoder(), pass: null };
+      encode(instance, made, slots, into);
+      endPass(into);
+      device.queue.submit([into.encoder.finish()]);
     }
 
     // With timestamps each pass is a compute pass of its own, dispatched `repeat` times.
-    function submitTimed(instance, made, clock) {
+    function submitTimed(instance, made, slots, clock) {
       const { passes } = instance.plan, encoder = device.createCommandEncoder();
       passes.forEach((step, i) => {
         const at = { querySet: clock.queries, beginningOfPassWriteIndex: 2 * i,
           endOfPassWriteIndex: 2 * i + 1 };
         if (instance.once?.ready && step.once) return;
+        copy(step.before, slots, { encoder, pass: null });
         const pass = encoder.beginComputePass(clock.queries ? { timestampWrites: at } : {});
         pass.setPipeline(step.pipeline);
         pass.setBindGroup(0, made[i]);
         for (let n = 0; n < clock.repeat; n++) pass.dispatchWorkgroups(...step.dispatch);
         pass.end();
+        copy(step.after, slots, { encoder, pass: null });
       });
       if (clock.queries) {
         encoder.resolveQuerySet(clock.queries, 0, 2 * passes.length, clock.resolved, 0);
@@ -167,7 +183,7 @@
         const clean = instance.proven && slots.every(isClean);
         const made = clean ? instance.bound.get(keyOf(slots)) : undefined;
         if (!made) return runOpenly(instance, outId, slots, submit);
-        submit(instance, made);
+        submit(instance, made, slots);
         if (instance.once) instance.once.ready = true;
         if (batch) slots[0].tokens = batch.tokens;
         releaseScratch(instance, slots);
@@ -196,7 +212,7 @@
         });
         if (once && !once.records) once.records = plan.once.map((i) => slots[i]);
         const key = keyOf(slots), made = instance.bound.get(key) ?? bind(instance, slots);
-        submitIt(instance, made);
+        submitIt(instance, made, slots);
         keep(instance, key, made);
       });
       instance.proven = true;
@@ -249,7 +265,7 @@
         batch = null;
         let running;
         try {
-          running = runOpenly(instance, outId, slots, (it, made) => submitTimed(it, made, clock));
+          running = runOpenly(instance, outId, slots, (it, made, all) => submitTimed(it, made, all, clock));
         } finally {
           batch = collecting;
         }
@@ -300,14 +316,14 @@
     // 0, the text of an error, or a promise of either.
     function flush() {
       if (!batch) return 0;
-      const { encoder, pass, token, open, depth } = batch;
+      const before = batch, { encoder, token, open, depth } = batch;
       batch = freshBatch(depth);
       if (!encoder) {
         settle(token, null);
         return 0;
       }
       const submission = store.scoped(() => {
-        pass.end();
+        endPass(before);
         device.queue.submit([encoder.finish()]);
       });
       submission.promise.then(() => settle(token, submission.error));

@@ -2,7 +2,8 @@
 //
 // The value of this file is a function that makes the compiler of a device. A plan arrives as JSON:
 // { slots: [bytes of output, operands..., scratch...], operands: count, once: [slot, ...],
-//   passes: [{ name, template, wgsl, dispatch, once, bindings: [{ index, buffer, slot | uniform }] }] }
+//   passes: [{ name, template, wgsl, dispatch, once, bindings: [{ index, buffer, slot | uniform }],
+//              before: [[source slot, offset, target slot, offset, bytes], ...], after: the same }] }
 (() => {
   "use strict";
   const COMPUTE = 4;

@@ -7,7 +7,7 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from ..plan import DTYPE_BYTES, Binding, Plan
+from ..plan import DTYPE_BYTES, Binding, Copy, Plan
 from .failures import error_of
 
 if TYPE_CHECKING:
@@ -135,6 +135,11 @@ def plan_to_json(plan: Plan) -> str:
             return entry | {"uniform": b.uniform.hex()}
         return entry | {"slot": scratch[b.scratch] if b.scratch else slots.get(b.operand or "", 0)}
 
+    def copy(c: Copy) -> tuple[int, ...]:
+        places = {**slots, **scratch}
+        source, target = places.get(c.source, 0), places.get(c.target, 0)
+        return source, c.source_offset, target, c.target_offset, c.nbytes
+
     data = {
         # Two plans that differ in shapes alone are two kernels, for their results differ.
         "shapes": [plan.operator, plan.variant, *plan.operands.values(), plan.output_shape],
@@ -153,6 +158,8 @@ def plan_to_json(plan: Plan) -> str:
                 "dispatch": item.dispatch,
                 "once": item.once,
                 "bindings": [binding(b) for b in item.bindings],
+                "before": [copy(c) for c in item.before],
+                "after": [copy(c) for c in item.after],
             }
             for item in plan.passes
         ],
