@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -13,12 +12,14 @@ from superres.graph import Graph
 from superres.keras import read_model
 from superres.lowering import lower
 from superres.network import LayerReport, Network, host_tensor
-from superres.tiles import Tile, cut
+from superres.tiles import Tile, cut, planes
 
 __all__ = ["explain", "load", "measure", "plan", "run", "start"]
 
 # Tiles are as large as is sensible: what is read around each of them is work done twice.
 TILE, SOFTWARE_TILE = 256, 160
+# The network takes what is outside of a picture for black, which shows up to so many pixels inside.
+BORDER = 4
 SOFTWARE = ("swiftshader", "llvmpipe", "lavapipe", "basic render", "software")
 
 Deliver = Callable[[Any, str], None]
@@ -60,14 +61,14 @@ class Upscaler:
         """Upscale a picture tile by tile; posts each layer and each finished tile as it comes."""
         self._stop = False
         network, graph = await self.network(dtype), self._graph
-        tiles = list(cut(width, height, self._tile, graph.halo))
+        tiles = list(cut(width, height, self._tile, graph.halo, BORDER))
         shapes = dict.fromkeys((1, 3, tile.read_height, tile.read_width) for tile in tiles)
         for shape in shapes:
             await network.warm(shape, lambda i, n: tell(post, "compiling", done=i, of=n))
         start = perf_counter()
         for i, tile in enumerate(tiles):
             shape = (1, 3, tile.read_height, tile.read_width)
-            part = host_tensor(planes(rgba, width, tile), shape, dtype)
+            part = host_tensor(planes(rgba, width, height, tile), shape, dtype)
             observer = self._observer(i, len(tiles), post)
             with await fusedconv.array(part) as x, await network(x, observer) as y:
                 post(await y.to_js(), json.dumps(placed(tile, int(graph.scale))))
@@ -81,17 +82,6 @@ class Upscaler:
                 raise StoppedError
 
         return observe
-
-
-def planes(rgba: bytes, width: int, tile: Tile) -> array[float]:
-    """The red, green and blue planes of a part of a picture, values 0..255."""
-    first, last = 4 * tile.read_left, 4 * (tile.read_left + tile.read_width)
-    rows = range(tile.read_top, tile.read_top + tile.read_height)
-    part = b"".join(rgba[4 * width * row + first : 4 * width * row + last] for row in rows)
-    values = array("f")
-    for channel in range(3):
-        values.extend(part[channel::4])
-    return values
 
 
 def placed(tile: Tile, scale: int) -> dict[str, Any]:
