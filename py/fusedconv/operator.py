@@ -363,6 +363,11 @@ def compiled_name(name: str, text: Any, functions: Mapping[str, Compiled]) -> Co
 
 def unsupported(selection: Selection) -> UnsupportedError:
     """The error of a request that no variant serves: names the one with the fewest objections."""
+    if selection.scope.dtypes["T"] == "f16" and "shader-f16" not in selection.scope.features:
+        return UnsupportedError(
+            "float16 needs the feature shader-f16, which this device does not offer",
+            selection.explain(),
+        )
     nearest = min(selection.variants, key=lambda v: (selection.objections(v), -v.priority))
     reason = selection.verdict(nearest, chosen=False).reason
     return UnsupportedError(
