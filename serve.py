@@ -16,6 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+if sys.version_info < (3, 11):  # noqa: UP036 (says so instead of failing below)
+    sys.exit(f"needs Python 3.11 or newer; this is {sys.version.split()[0]}")
+
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "py"))
 
