@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-import fusedconv
 import pytest
+
+import fusedconv
 from fusedconv import load_operator, plan
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
