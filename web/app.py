@@ -60,7 +60,16 @@ class Upscaler:
     async def run(self, rgba: bytes, width: int, height: int, dtype: str, post: Deliver) -> str:
         """Upscale a picture tile by tile; posts each layer and each finished tile as it comes."""
         self._stop = False
-        network, graph = await self.network(dtype), self._graph
+        try:
+            return await self._upscale(await self.network(dtype), rgba, width, height, post)
+        except fusedconv.DeviceLost:
+            self._networks.clear()  # the next run gets a new device, and brings the weights there
+            raise
+
+    async def _upscale(
+        self, network: Network, rgba: bytes, width: int, height: int, post: Deliver
+    ) -> str:
+        graph = self._graph
         tiles = list(cut(width, height, self._tile, graph.halo, BORDER))
         shapes = dict.fromkeys((1, 3, tile.read_height, tile.read_width) for tile in tiles)
         for shape in shapes:
@@ -68,7 +77,7 @@ class Upscaler:
         start = perf_counter()
         for i, tile in enumerate(tiles):
             shape = (1, 3, tile.read_height, tile.read_width)
-            part = host_tensor(planes(rgba, width, height, tile), shape, dtype)
+            part = host_tensor(planes(rgba, width, height, tile), shape, network.dtype)
             observer = self._observer(i, len(tiles), post)
             with await fusedconv.array(part) as x, await network(x, observer) as y:
                 post(await y.to_js(), json.dumps(placed(tile, int(graph.scale))))

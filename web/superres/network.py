@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from array import array
 from collections.abc import Awaitable, Callable, Iterable
@@ -62,11 +63,20 @@ class Network:
     async def warm(self, x_shape: Shape, progress: Callable[[int, int], None]) -> None:
         """Compile the shaders that an input of this shape needs; progress gets (done, of)."""
         shapes = {self.graph.input: x_shape}
-        for i, (step, layer) in enumerate(zip(self.graph.steps, self._layers, strict=True)):
-            progress(i, len(self._layers))
-            plan = await layer.warm(shapes[step.x], z=step.z is not None)
-            shapes[step.y] = plan.output_shape
-        progress(len(self._layers), len(self._layers))
+        compilations = []
+        for step, layer in zip(self.graph.steps, self._layers, strict=True):
+            z = step.z is not None
+            shapes[step.y] = layer.plan(shapes[step.x], z).output_shape
+            compilations.append(layer.warm(shapes[step.x], z))
+        done = 0
+
+        async def counted(compilation: Awaitable[object]) -> None:
+            nonlocal done
+            await compilation
+            done += 1
+            progress(done, len(compilations))
+
+        await asyncio.gather(*map(counted, compilations))
 
     async def __call__(self, x: GpuTensor, observe: Observer | None = None) -> GpuTensor:
         """The result, still on the GPU. The caller keeps and frees `x` and the result.
