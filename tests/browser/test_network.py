@@ -79,7 +79,7 @@ for _ in range(runs):
     milliseconds = min(milliseconds, 1e3 * (perf_counter() - start))
 layers = []
 async def observe(layer):
-    layers.append([layer.name, layer.variant])
+    layers.append([layer.name, layer.variant, round(layer.ms, 2)])
 (await network(x, observe)).free()
 x.free()
 network.free()

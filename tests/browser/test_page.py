@@ -93,7 +93,7 @@ def test_a_visitor_upscales_a_small_picture_of_their_own(visit: Page) -> None:
     assert first[0] == "F_m1"
     assert first[2:4] == ["1×3×32×48", "1×64×32×48"]
     assert "ms" in first[5]
-    visit.screenshot(path=artifact("page.png"), full_page=True)
+    visit.screenshot(path=artifact("visit.png"), full_page=True)
 
 
 def test_a_variant_in_the_table_explains_itself(visit: Page) -> None:
