@@ -10,7 +10,7 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from .capabilities import Capabilities, current
 from .errors import ManifestError, RequestError, UnsupportedError
 from .evaluation import Compiled, EvaluationError, Scope
 from .manifest import Intermediate, Manifest, PassSpec, Variant
+from .pieces import Part, Piece, conv_piece, transposed_piece
 from .plan import (
     DTYPE_BYTES,
     Binding,
@@ -46,18 +47,22 @@ FEATURE_OF_EXTENSION = {
 
 Render = Callable[[Scope], str]
 
-# The request rules of the operators that this package knows, by ONNX name.
-REQUESTS: Mapping[str, Callable[..., Request]] = {
-    "FusedConv": conv_request,
-    "Conv": conv_request,
-    "ConvTranspose": conv_transpose_request,
-}
 
-# The same rules for weights alone, as `prepare` has them.
-WEIGHTS: Mapping[str, Callable[..., None]] = {
-    "FusedConv": conv_weights,
-    "Conv": conv_weights,
-    "ConvTranspose": conv_transpose_weights,
+@dataclass(frozen=True)
+class Rules:
+    """What the engine must know of an operator that its manifest does not say."""
+
+    request: Callable[..., Request]
+    weights: Callable[..., None]  # the same rules for weights alone, as `prepare` has them
+    piece: Callable[[Request, Part], Piece | None]  # for tensors that are too large to bind
+
+
+# The operators that this package knows, by ONNX name.
+CONV = Rules(conv_request, conv_weights, conv_piece)
+RULES: Mapping[str, Rules] = {
+    "FusedConv": CONV,
+    "Conv": CONV,
+    "ConvTranspose": Rules(conv_transpose_request, conv_transpose_weights, transposed_piece),
 }
 
 # The shipped operators: direct, transposed.
@@ -84,16 +89,20 @@ class Operator:
     def __repr__(self) -> str:
         return f"<Operator {self.name}: {len(self.manifest.variants)} variants>"
 
+    @property
+    def rules(self) -> Rules:
+        """The request rules of the operator's name."""
+        if self.name not in RULES:
+            raise ManifestError("name", f"no request rules for {self.name}: {', '.join(RULES)}")
+        return RULES[self.name]
+
     def request(self, x_shape: Sequence[int], w_shape: Sequence[int], **arguments: Any) -> Request:
         """Check shapes and attributes by the operator's own rules; raises `RequestError`."""
-        if self.name not in REQUESTS:
-            raise ManifestError("name", f"no request rules for {self.name}: {', '.join(REQUESTS)}")
-        return REQUESTS[self.name](x_shape, w_shape, **arguments)
+        return self.rules.request(x_shape, w_shape, **arguments)
 
     def check_weights(self, w_shape: Sequence[int], **arguments: Any) -> None:
         """Check weights and attributes for which there is no input yet; raises `RequestError`."""
-        if self.name in WEIGHTS:
-            WEIGHTS[self.name](w_shape, **arguments)
+        self.rules.weights(w_shape, **arguments)
 
     def plan(
         self,
@@ -258,19 +267,14 @@ class Operator:
         self, whole: Plan, request: Request, capabilities: Capabilities, options: tuple[Any, ...]
     ) -> Plan:
         """The plan of a request with tensors that are too large to bind: of its parts, in turn."""
-        if self.name not in ("FusedConv", "Conv"):
-            raise UnsupportedError(
-                f"a tensor of {self.name} is larger than this device can bind "
-                f"({capabilities.limits['maxStorageBufferBindingSize']} bytes, "
-                "maxStorageBufferBindingSize)"
-            )
         plans: dict[object, Plan] = {}
         parts = []
-        for part, own in parts_of(request, capabilities):
-            key = (own.shapes["x"], own.shapes["w"], own.attributes["pads"])
+        for part, piece in parts_of(request, capabilities, self.rules.piece):
+            own = piece.request
+            key = (*own.shapes.values(), *own.attributes.values())
             if key not in plans:
                 plans[key] = self.plan_request(own, capabilities, *options)
-            parts.append((part, plans[key]))
+            parts.append((part, piece, plans[key]))
         return join(whole, request, parts)
 
     def planned(

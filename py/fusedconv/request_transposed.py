@@ -34,7 +34,12 @@ from .request import (
     per_axis,
 )
 
-__all__ = ["conv_transpose_request", "conv_transpose_weights"]
+__all__ = [
+    "conv_transpose_request",
+    "conv_transpose_weights",
+    "transposed_crop",
+    "whole_extents",
+]
 
 TRANSPOSED_ATTRIBUTES = tuple(sorted((*CONV_ATTRIBUTES, "output_padding", "output_shape")))
 
@@ -96,6 +101,15 @@ def check_transposed_channels(x: Shape, w: Shape, group: int) -> None:
         raise RequestError("group", group, f"a divisor of the {x[1]} input channels")
 
 
+def whole_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
+    """The spatial sizes that the inputs reach, before anything is added or cropped."""
+    n = len(size)
+    sides = zip(
+        size, kernel, attrs.get("strides", (1,) * n), attrs.get("dilations", (1,) * n), strict=True
+    )
+    return tuple((s - 1) * stride + (k - 1) * dilation + 1 for s, k, stride, dilation in sides)
+
+
 def transposed_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
     """The output's spatial sizes; an error where padding leaves nothing or adds too much."""
     n = len(size)
@@ -104,15 +118,14 @@ def transposed_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> 
     extra = attrs.get("output_padding", (0,) * n)
     pads = attrs.get("pads", (0,) * (2 * n))
     extents = []
-    for i, (stride, dilation) in enumerate(zip(strides, dilations, strict=True)):
-        most_extra = max(stride, dilation) - 1
+    for i, bare in enumerate(whole_extents(size, kernel, attrs)):
+        most_extra = max(strides[i], dilations[i]) - 1
         if extra[i] > most_extra:
             raise RequestError(
                 "output_padding", list(extra),
-                f"at most {most_extra} in axis {i}: below its stride {stride} "
-                f"or dilation {dilation}",
+                f"at most {most_extra} in axis {i}: below its stride {strides[i]} "
+                f"or dilation {dilations[i]}",
             )  # fmt: skip
-        bare = (size[i] - 1) * stride + (kernel[i] - 1) * dilation + 1
         full = bare + extra[i]
         if "output_shape" in attrs:
             wanted: int = attrs["output_shape"][i]
@@ -123,7 +136,7 @@ def transposed_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> 
                 )  # fmt: skip
             extents.append(wanted)
         elif attrs.get("auto_pad", "NOTSET").startswith("SAME"):
-            extents.append(min(full, size[i] * stride))
+            extents.append(min(full, size[i] * strides[i]))
         else:
             extents.append(full - pads[i] - pads[n + i])
             if extents[i] < 1:
@@ -131,3 +144,16 @@ def transposed_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> 
                     "pads", list(pads), f"less than the {full} outputs of axis {i} in all"
                 )
     return tuple(extents)
+
+
+def transposed_crop(request: Request) -> Shape:
+    """How much of the whole output is cropped before each spatial axis."""
+    attrs, n = request.attributes, len(request.output_shape) - 2
+    auto = attrs.get("auto_pad", "NOTSET")
+    if "output_shape" not in attrs and not auto.startswith("SAME"):
+        return tuple(attrs.get("pads", (0,) * n)[:n])
+    extra = attrs.get("output_padding", (0,) * n)
+    whole = whole_extents(request.shapes["x"][2:], request.shapes["w"][2:], attrs)
+    sides = zip(whole, extra, request.output_shape[2:], strict=True)
+    totals = [max(0, size + more - kept) for size, more, kept in sides]
+    return tuple(t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals)

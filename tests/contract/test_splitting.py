@@ -21,50 +21,70 @@ CASES = [
     pytest.param((2, 3, 900), (4, 3, 5), {"pads": [2, 2]}, 4096, id="1d"),
     pytest.param((1, 2, 12, 12, 12), (2, 2, 3, 3, 3), {}, 8192, id="3d"),
 ]  # fmt: skip
+TRANSPOSED = [
+    pytest.param((6, 4, 9, 9), (4, 8, 3, 3), {"pads": [1] * 4}, 8192, id="batch"),
+    pytest.param((2, 4, 9, 9), (4, 32, 3, 3), {"bias": True, "strides": 2}, 8192, id="channels"),
+    pytest.param((1, 2, 64, 16), (2, 3, 5, 3), {"pads": [2, 1, 0, 1], "z": True}, 4096, id="rows"),
+    pytest.param((1, 2, 31, 9), (2, 2, 4, 3), {"strides": [3, 2], "dilations": [2, 1], "output_padding": [2, 1]}, 4096, id="strided-rows"),
+    pytest.param((1, 2, 31, 9), (2, 4, 2, 3), {"auto_pad": "SAME_LOWER", "strides": 4}, 4096, id="same"),
+    pytest.param((1, 2, 31, 9), (2, 4, 5, 3), {"strides": 2, "output_shape": [60, 17]}, 4096, id="output-shape"),
+    pytest.param((2, 8, 16, 16), (8, 2, 3, 3), {"group": 4, "bias": True}, 8192, id="groups"),
+    pytest.param((2, 3, 300), (3, 4, 5), {"pads": [2, 2], "strides": 3}, 4096, id="1d"),
+    pytest.param((1, 2, 9, 6, 6), (2, 2, 3, 3, 3), {"strides": 2}, 8192, id="3d"),
+]  # fmt: skip
+BOTH = [
+    pytest.param(name, *case.values, id=f"{name}-{case.id}")
+    for name, cases in (("fusedconv", CASES), ("convtranspose", TRANSPOSED))
+    for case in cases
+]
 
 
 def device(limit: int, most: int = 2**20) -> Capabilities:
     return Capabilities(limits={"maxStorageBufferBindingSize": limit, "maxBufferSize": most})
 
 
-def joined(x: Any, w: Any, arguments: Any, limit: int) -> np.ndarray:
+def joined(name: str, x: Any, w: Any, arguments: Any, limit: int) -> np.ndarray:
     """The parts computed by the reference, put where the copies say."""
-    operator = builtin("fusedconv")
+    operator = builtin(name)
     request = operator.request(x, w, **arguments)
     given = operands(request.shapes, "float32")
     result = np.full(np.prod(request.output_shape), np.nan, "float32")
-    for part, own in parts_of(request, device(limit)):
+    for part, piece in parts_of(request, device(limit), operator.rules.piece):
         pieces = {}
-        for name, (held, shape) in slices(request, part).items():
-            listed = copies(held, shape, 4, name, "")
-            if name == "y":
-                y = expected(pieces, own.attributes).astype("float32").reshape(-1)
-                assert y.size == np.prod(own.output_shape)
+        own = piece.request
+        for tensor, (held, shape) in slices(request, part, piece).items():
+            listed = copies(held, shape, 4, tensor, "")
+            if tensor == "y":
+                transposed = name == "convtranspose"
+                y = expected(pieces, own.attributes, transposed).astype("float32")
+                assert y.shape == own.output_shape
+                y = y.reshape(-1)
                 for c in listed:
                     place = slice(c.source_offset // 4, (c.source_offset + c.nbytes) // 4)
                     assert np.isnan(result[place]).all(), "written twice"
                     result[place] = y[c.target_offset // 4 : (c.target_offset + c.nbytes) // 4]
             else:
-                flat = given[name].reshape(-1)
+                flat = given[tensor].reshape(-1)
                 runs = [
                     flat[c.source_offset // 4 : (c.source_offset + c.nbytes) // 4] for c in listed
                 ]
-                pieces[name] = np.concatenate(runs).reshape(own.shapes[name])
+                pieces[tensor] = np.concatenate(runs).reshape(own.shapes[tensor])
     return result.reshape(request.output_shape)
 
 
-@pytest.mark.parametrize(("x", "w", "arguments", "limit"), CASES)
-def test_the_parts_make_the_whole(x: Any, w: Any, arguments: Any, limit: int) -> None:
-    request = builtin("fusedconv").request(x, w, **arguments)
-    want = expected(operands(request.shapes, "float32"), request.attributes)
-    assert np.array_equal(joined(x, w, arguments, limit), want.astype("float32"))
+@pytest.mark.parametrize(("name", "x", "w", "arguments", "limit"), BOTH)
+def test_the_parts_make_the_whole(name: str, x: Any, w: Any, arguments: Any, limit: int) -> None:
+    request = builtin(name).request(x, w, **arguments)
+    given = operands(request.shapes, "float32")
+    want = expected(given, request.attributes, name == "convtranspose")
+    assert np.array_equal(joined(name, x, w, arguments, limit), want.astype("float32"))
 
 
-@pytest.mark.parametrize(("x", "w", "arguments", "limit"), CASES)
+@pytest.mark.parametrize(("name", "x", "w", "arguments", "limit"), BOTH)
 def test_no_binding_of_the_plan_is_over_the_limit(
-    x: Any, w: Any, arguments: Any, limit: int
+    name: str, x: Any, w: Any, arguments: Any, limit: int
 ) -> None:
-    plan: Plan = builtin("fusedconv").plan(x, w, device=device(limit), **arguments)
+    plan: Plan = builtin(name).plan(x, w, device=device(limit), **arguments)
     scratch = {item.id: item.nbytes for item in plan.scratch}
     bound = [b for item in plan.passes for b in item.bindings if b.uniform is None]
     assert all(b.operand is None and scratch[b.scratch] <= limit for b in bound)
