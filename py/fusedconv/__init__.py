@@ -11,6 +11,7 @@ from .api import (
     profile,
     run,
     synchronize,
+    tune,
 )
 from .capabilities import Capabilities
 from .errors import (
@@ -32,6 +33,7 @@ from .prepared import PreparedConv
 from .profiling import CallRecord, PassRecord, Profile
 from .selection import Explanation
 from .tensor import GpuTensor, HostTensor
+from .tuning import Measured, Tuning, Tunings, tunings
 
 __version__ = "0.1.0"
 
@@ -46,6 +48,7 @@ __all__ = [
     "GpuTensor",
     "HostTensor",
     "ManifestError",
+    "Measured",
     "MemoryReport",
     "Operator",
     "OutOfMemory",
@@ -55,6 +58,8 @@ __all__ = [
     "Profile",
     "RequestError",
     "ShaderError",
+    "Tuning",
+    "Tunings",
     "UnsupportedError",
     "WebGPUUnavailable",
     "array",
@@ -70,4 +75,6 @@ __all__ = [
     "profile",
     "run",
     "synchronize",
+    "tune",
+    "tunings",
 ]

@@ -15,6 +15,7 @@ from .plan import DTYPE_BYTES
 from .profiling import CallRecord, Profile
 from .request import as_shape, dtype_name
 from .tensor import GpuTensor
+from .tuning import Progress, Tuning, tunings
 
 if TYPE_CHECKING:
     from .gpu.device import Device, Gpu
@@ -33,6 +34,7 @@ __all__ = [
     "run",
     "run_operator",
     "synchronize",
+    "tune",
 ]
 
 
@@ -114,7 +116,7 @@ def run_operator(
         }
         dtype = common_dtype(sources, cast)
         shapes = {name: source.shape for name, source in sources.items()}
-        key = (operator, *shapes.items(), dtype, frozen(options))
+        key = (operator, tunings.revision, *shapes.items(), dtype, frozen(options))
 
         def target_of(gpu: Gpu) -> Kernel:
             kernel = gpu.kernels.seen.get(key)
@@ -148,24 +150,62 @@ def prepare(
     tunables: Mapping[str, float] | None = None,
     variant: str | None = None,
     transposed: bool = False,
+    tune: bool | Progress = False,
     **attributes: Any,
 ) -> Coroutine[Any, Any, PreparedConv]:
     """`conv = await prepare(w, ...)`: keep the weights on the GPU for many calls `await conv(x)`.
 
     The arguments are those of `run`, or with `transposed` those of `conv_transpose`.
     `await conv.warm(x_shape)` compiles ahead, `conv.free()` (or a `with` block) gives the memory
-    back.
+    back. With `tune`, the first call of each shape measures what is fastest, as `fusedconv.tune`
+    does, unless that is known; a function given as `tune` is its `progress`.
     """
     options = {"extensions": extensions, "tunables": tunables, "variant": variant, **attributes}
-    return _prepare(builtin(OPERATORS[transposed]), w, bias, options, cast)
+    return _prepare(builtin(OPERATORS[transposed]), w, bias, options, cast, tune)
 
 
 def _prepare(
-    operator: Operator, w: Any, bias: Any, options: Mapping[str, Any], cast: bool
+    operator: Operator,
+    w: Any,
+    bias: Any,
+    options: Mapping[str, Any],
+    cast: bool,
+    tune: bool | Progress,
 ) -> Call[PreparedConv]:
     from .prepared import prepare_operator
 
-    return prepare_operator(operator, w, bias, options, cast)
+    return prepare_operator(operator, w, bias, options, cast, tune)
+
+
+async def tune(
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    *,
+    dtype: object = "float32",
+    bias: bool | Sequence[int] = False,
+    z: bool | Sequence[int] = False,
+    transposed: bool = False,
+    seconds: float = 10.0,
+    progress: Progress | None = None,
+    again: bool = False,
+    **attributes: Any,
+) -> Tuning:
+    """Measure which variant, with which tunables, is fastest for a request on this device.
+
+    The arguments are those of `plan`. Every later plan of the same request follows the result,
+    and so do later visits of the page: it is kept in IndexedDB for this adapter and this version
+    of the operator, and found there without measuring (`again` measures anyway). No new candidate
+    is begun after `seconds`. `progress(done, of, measured)` is called after each.
+
+    Convolutions that are prepared already keep the variant that they have. Nothing is measured
+    for calls that pin a variant, give tunables, or do without extensions, and none of them
+    follows a result. `fusedconv.tunings` has all results; it writes and reads a JSON file.
+    """
+    from .tuner import tune as measure
+
+    operator = builtin(OPERATORS[transposed])
+    request = operator.request(x_shape, w_shape, dtype=dtype, bias=bias, z=z, **attributes)
+    return await measure(operator, request, seconds, progress, again)
 
 
 def array(x: Any, *, cast: bool = False) -> Coroutine[Any, Any, GpuTensor]:

@@ -34,6 +34,7 @@ from .request import Request, conv_request, conv_weights
 from .request_transposed import conv_transpose_request, conv_transpose_weights
 from .selection import Explanation, Selection
 from .splitting import fits, join, parts_of
+from .tuning import found_for, plan_digest, tunings
 
 __all__ = ["Operator", "builtin", "explain", "load_operator", "plan"]
 
@@ -83,6 +84,8 @@ class Operator:
         self.functions = functions
         self.templates = templates
         self._derive = compiled_names(manifest.derive, functions)
+        self.version: str | None = None
+        """Set by `tuning.operator_version`, when it is first asked for."""
         self._plans: dict[object, Plan] = {}
         self._children: dict[int, Mapping[str, Compiled]] = {}
 
@@ -126,11 +129,14 @@ class Operator:
         """
         capabilities = device if device is not None else current()
         key = frozen((x_shape, w_shape, str(dtype), bias, z, extensions, tunables, variant))
-        key = (key, frozen(attributes), capabilities.key)
+        key = (key, frozen(attributes), capabilities.key, tunings.revision)
         found = self._plans.get(key)
         if found is None:
             request = self.request(x_shape, w_shape, dtype=dtype, bias=bias, z=z, **attributes)
-            found = self.plan_request(request, capabilities, extensions, tunables, variant)
+            free = extensions and tunables is None and variant is None
+            found = (self.tuned(request, capabilities) if free else None) or self.plan_request(
+                request, capabilities, extensions, tunables, variant
+            )
             if len(self._plans) > 4096:
                 self._plans.clear()
             self._plans[key] = found
@@ -152,6 +158,23 @@ class Operator:
 
         return run_operator(self, x, w, bias, z, out=out, cast=cast, options=arguments)
 
+    def tuned(self, request: Request, capabilities: Capabilities) -> Plan | None:
+        """The plan that `fusedconv.tune` has found to be the fastest, if it was asked.
+
+        A finding for what has changed since is forgotten.
+        """
+        finding = found_for(self, request, capabilities)
+        if finding is None:
+            return None
+        try:
+            plan = self.plan_request(request, capabilities, True, finding.tunables, finding.variant)
+        except (RequestError, UnsupportedError):
+            plan = None
+        if plan is None or plan_digest(plan) != finding.plan:
+            tunings.discard(finding.key)
+            return None
+        return plan
+
     def explain(
         self,
         x_shape: Sequence[int],
@@ -169,7 +192,13 @@ class Operator:
         selection = self.selection(request, capabilities, extensions, tunables)
         if variant is not None:
             self.pinned(selection, variant)
-        return selection.explain(variant)
+        finding = found_for(self, request, capabilities) if extensions else None
+        if finding is None:
+            return selection.explain(variant)
+        if tunables is not None or variant is not None or not self.tuned(request, capabilities):
+            return selection.explain(variant).timed(finding.times())
+        selection = self.selection(request, capabilities, True, finding.tunables)
+        return selection.explain(finding.variant).timed(finding.times(), finding.reason())
 
     def selection(
         self,

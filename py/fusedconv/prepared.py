@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -10,13 +12,14 @@ from .calls import Call
 from .errors import RequestError
 from .execution import Invocation, check_order, checked_out
 from .gpu.device import Gpu, acquire, current
-from .gpu.pipelines import Group, Instance
+from .gpu.pipelines import Group, Instance, Kernel
 from .operands import Operand, common_dtype, source_of
 from .operator import Operator
 from .plan import Plan
 from .request import as_shape
 from .tensor import GpuTensor
 from .transfers import settled, stored
+from .tuning import Progress
 
 __all__ = ["PreparedConv", "prepare_operator"]
 
@@ -38,6 +41,7 @@ class PreparedConv:
         weights: Mapping[str, GpuTensor],
         options: Mapping[str, Any],
         cast: bool,
+        tune: bool | Progress = False,
     ) -> None:
         self.operator = operator
         self.dtype = weights["w"].dtype
@@ -45,6 +49,7 @@ class PreparedConv:
         self._weights = dict(weights)
         self._options = dict(options)
         self._cast = cast
+        self._tune = tune
         self._group: Group | None = Group(gpu)
         self._instances: dict[tuple[tuple[int, ...], tuple[int, ...] | None], Instance] = {}
 
@@ -87,8 +92,30 @@ class PreparedConv:
             plan = self._plan(x_shape, False if z_shape is None else z_shape)
             check_order(plan)
             assert self._group is not None
-            self._instances[key] = Instance(self._gpu.kernels.of(plan), self._group)
+            kernel = self._gpu.kernels.of(plan)
+            if self._tune:
+                measure = partial(self._measured, *key)
+                self._instances[key] = Tuned(kernel, self._group, measure)
+            else:
+                self._instances[key] = Instance(kernel, self._group)
         return self._instances[key]
+
+    async def _measured(self, x_shape: tuple[int, ...], z_shape: tuple[int, ...] | None) -> Kernel:
+        """What is fastest for inputs of these shapes, measured unless it is known."""
+        from .tuner import SECONDS, tune
+
+        bias = self._weights.get("bias")
+        request = self.operator.request(
+            x_shape,
+            self._weights["w"].shape,
+            dtype=self.dtype,
+            bias=False if bias is None else bias.shape,
+            z=False if z_shape is None else z_shape,
+            **{k: v for k, v in self._options.items() if k not in PLANNING},
+        )
+        progress = self._tune if callable(self._tune) else None
+        await tune(self.operator, request, SECONDS, progress, gpu=self._gpu)
+        return self._gpu.kernels.of(self._plan(x_shape, False if z_shape is None else z_shape))
 
     def _plan(self, x_shape: tuple[int, ...], z: bool | tuple[int, ...]) -> Plan:
         bias = self._weights.get("bias")
@@ -110,8 +137,9 @@ class PreparedConv:
         """Compile what inputs of this shape need, so that the first call does not wait for it."""
         plan = self.plan(x_shape, z)
         key = (as_shape(x_shape, "x_shape"), plan.output_shape if z else None)
-        await self._instance(*key).compile()
-        return plan
+        instance = self._instance(*key)
+        await instance.compile()
+        return instance.plan
 
     def free(self) -> None:
         """Give the weights' memory back; calls that were made before still finish."""
@@ -133,11 +161,40 @@ class PreparedConv:
         self.free()
 
 
+class Tuned(Instance):
+    """An instance that has its kernel measured before it is compiled."""
+
+    __slots__ = ("_measure", "_task")
+
+    def __init__(
+        self, kernel: Kernel, group: Group, measure: Callable[[], Coroutine[Any, Any, Kernel]]
+    ) -> None:
+        super().__init__(kernel, group)
+        self._measure = measure
+        self._task: asyncio.Task[Kernel] | None = None
+
+    async def compile(self) -> None:
+        if not self.id:
+            if self._task is None or (self._task.done() and self._task.exception()):
+                self._task = asyncio.ensure_future(self._measure())
+            self.take(await asyncio.shield(self._task))
+        await super().compile()
+
+
 def prepare_operator(
-    operator: Operator, w: Any, bias: Any, options: Mapping[str, Any], cast: bool
+    operator: Operator,
+    w: Any,
+    bias: Any,
+    options: Mapping[str, Any],
+    cast: bool,
+    tune: bool | Progress = False,
 ) -> Call[PreparedConv]:
     """Bring the weights to the current device; see `fusedconv.prepare`."""
     try:
+        if tune and (options["variant"] or options["tunables"] or not options["extensions"]):
+            raise RequestError(
+                "tune", "a pinned choice", "tune without variant, tunables and extensions=False"
+            )
         sources = {"w": source_of("w", w)}
         if bias is not None:
             sources["bias"] = source_of("bias", bias)
@@ -153,17 +210,21 @@ def prepare_operator(
             elif gpu is None:
                 weights[name] = operand.snapshot()
         if gpu is None:
-            return Call.later(_prepare_later(operator, weights, options, cast))
-        return _settled(PreparedConv(operator, gpu, resident(gpu, weights), options, cast))
+            return Call.later(_prepare_later(operator, weights, options, cast, tune))
+        return _settled(PreparedConv(operator, gpu, resident(gpu, weights), options, cast, tune))
     except Exception as error:
         return Call(error=error)
 
 
 async def _prepare_later(
-    operator: Operator, weights: Mapping[str, Operand], options: Mapping[str, Any], cast: bool
+    operator: Operator,
+    weights: Mapping[str, Operand],
+    options: Mapping[str, Any],
+    cast: bool,
+    tune: bool | Progress,
 ) -> PreparedConv:
     gpu = await acquire()
-    conv = PreparedConv(operator, gpu, resident(gpu, weights), options, cast)
+    conv = PreparedConv(operator, gpu, resident(gpu, weights), options, cast, tune)
     return await _after([settled(tensor) for tensor in conv.weights.values()], conv)
 
 

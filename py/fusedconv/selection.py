@@ -8,7 +8,7 @@ highest priority, and the first listed on a tie.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .capabilities import Capabilities
@@ -34,6 +34,8 @@ class Verdict:
     path: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     extension: bool = False
+    ms: float | None = None
+    """The best time that `fusedconv.tune` has measured for it here, in milliseconds."""
 
 
 class Selection:
@@ -218,6 +220,19 @@ class Explanation:
                 return verdict
         raise KeyError(variant)
 
+    def timed(self, times: Mapping[str, float], reason: str = "") -> Explanation:
+        """The same with measured milliseconds, and why the chosen one was chosen by them."""
+        return Explanation(
+            tuple(
+                replace(
+                    v,
+                    ms=times.get(v.id),
+                    reason=reason if reason and v.status == "chosen" else v.reason,
+                )
+                for v in self.verdicts
+            )
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         return {
@@ -229,6 +244,7 @@ class Explanation:
                     "priority": v.priority,
                     "extension": v.extension,
                     "reason": v.reason,
+                    "ms": v.ms,
                     "path": list(v.path),
                     "values": {name: plain(value) for name, value in v.values.items()},
                 }
@@ -238,11 +254,17 @@ class Explanation:
 
     def __str__(self) -> str:
         width = max((len(v.id) for v in self.verdicts), default=0)
+        times = {v.id: f"{'' if v.ms is None else f'{v.ms:.4g}':>8}  " for v in self.verdicts}
+        measured = any(v.ms is not None for v in self.verdicts)
         rows = [
-            f"{v.status:<10}  {v.id:<{width}}  {v.priority:>4}  {' +'[v.extension]}  {v.reason}"
+            f"{v.status:<10}  {v.id:<{width}}  {v.priority:>4}  {' +'[v.extension]}  "
+            f"{times[v.id] if measured else ''}{v.reason}"
             for v in self.verdicts
         ]
-        head = f"{'status':<10}  {'variant':<{width}}  prio  +  reason (+: an extension of ours)"
+        head = (
+            f"{'status':<10}  {'variant':<{width}}  prio  +  {'      ms  ' if measured else ''}"
+            "reason (+: an extension of ours)"
+        )
         return "\n".join([head, *rows])
 
     def _repr_html_(self) -> str:
@@ -251,11 +273,12 @@ class Explanation:
         cells = "".join(
             f"<tr><td>{v.status}</td><td><code>{html.escape(v.id)}</code>"
             f"{' +' if v.extension else ''}</td><td>{v.priority}</td>"
+            f"<td>{'' if v.ms is None else f'{v.ms:.4g}'}</td>"
             f"<td>{html.escape(v.reason)}</td></tr>"
             for v in self.verdicts
         )
         return (
-            "<table><thead><tr><th>status</th><th>variant</th><th>priority</th><th>reason</th>"
+            "<table><thead><tr><th>status</th><th>variant</th><th>priority</th><th>ms</th><th>reason</th>"
             f"</tr></thead><tbody>{cells}</tbody></table>"
         )
 

@@ -132,11 +132,25 @@
         pass.end();
         copy(step.after, slots, { encoder, pass: null });
       });
-      if (clock.queries) {
-        encoder.resolveQuerySet(clock.queries, 0, 2 * passes.length, clock.resolved, 0);
-        encoder.copyBufferToBuffer(clock.resolved, 0, clock.mappable, 0, 16 * passes.length);
-      }
+      readQueries(encoder, clock);
       device.queue.submit([encoder.finish()]);
+    }
+
+    // The whole run `repeat` times, back to back between two timestamps.
+    function submitRepeated(instance, made, slots, clock) {
+      const encoder = device.createCommandEncoder();
+      const at = { querySet: clock.queries, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 };
+      const into = { encoder, pass: encoder.beginComputePass(clock.queries ? { timestampWrites: at } : {}) };
+      for (let n = 0; n < clock.repeat; n++) encode(instance, made, slots, into);
+      endPass(into);
+      readQueries(encoder, clock);
+      device.queue.submit([encoder.finish()]);
+    }
+
+    function readQueries(encoder, { queries, count, resolved, mappable }) {
+      if (!queries) return;
+      encoder.resolveQuerySet(queries, 0, 2 * count, resolved, 0);
+      encoder.copyBufferToBuffer(resolved, 0, mappable, 0, 16 * count);
     }
 
     // The output and scratch of a run: what is idle at hand, null for what must be created.
@@ -244,10 +258,22 @@
 
     // A run by itself, waited for: JSON with the output's id, and the milliseconds of each pass by
     // timestamps (null where the device has none) and on the wall.
-    async function profile(instanceId, repeat, outId, ...ids) {
-      const instance = instances.get(instanceId), { plan } = instance, count = plan.passes.length;
+    function profile(instanceId, repeat, outId, ...ids) {
+      const count = instances.get(instanceId).plan.passes.length;
+      return timedRun(instanceId, outId, ids, submitTimed, { repeat, count });
+    }
+
+    // The same for the run as a whole: `passes` has one time, the mean of `repeat` runs.
+    function measure(instanceId, repeat, outId, ...ids) {
+      const { passes } = instances.get(instanceId).plan;
+      const whole = passes.length && !passes.some((step) => step.before.length || step.after.length);
+      return timedRun(instanceId, outId, ids, submitRepeated, { repeat, count: Number(whole) });
+    }
+
+    async function timedRun(instanceId, outId, ids, submitIt, { repeat, count }) {
+      const instance = instances.get(instanceId), { plan } = instance;
       const timed = count > 0 && device.features.has("timestamp-query");
-      const clock = { repeat, queries: null, resolved: null, mappable: null };
+      const clock = { repeat, count, queries: null, resolved: null, mappable: null };
       const slots = [];
       let launched = false;
       try {
@@ -265,7 +291,7 @@
         batch = null;
         let running;
         try {
-          running = runOpenly(instance, outId, slots, (it, made, all) => submitTimed(it, made, all, clock));
+          running = runOpenly(instance, outId, slots, (it, made, all) => submitIt(it, made, all, clock));
         } finally {
           batch = collecting;
         }
@@ -274,7 +300,7 @@
         const wall = performance.now() - start;
         const out = await running;
         if (typeof out === "string") return out;
-        return JSON.stringify({ out, wall, passes: timed ? await readClock(clock, count) : null });
+        return JSON.stringify({ out, wall, passes: timed ? await readClock(clock) : null });
       } catch (error) {
         if (!launched) abandon(instance, outId, slots);
         return refused(error);
@@ -283,11 +309,10 @@
       }
     }
 
-    async function readClock(clock, count) {
-      await clock.mappable.mapAsync(1);
-      const ticks = new BigInt64Array(clock.mappable.getMappedRange());
-      return Array.from({ length: count },
-        (_, i) => Number(ticks[2 * i + 1] - ticks[2 * i]) / 1e6 / clock.repeat);
+    async function readClock({ mappable, count, repeat }) {
+      await mappable.mapAsync(1);
+      const ticks = new BigInt64Array(mappable.getMappedRange());
+      return Array.from({ length: count }, (_, i) => Number(ticks[2 * i + 1] - ticks[2 * i]) / 1e6 / repeat);
     }
 
     function release(...ids) {
@@ -380,7 +405,7 @@
 
     return {
       begin, close, closeGroup, compile, end, forget, instantiate, memory, openGroup,
-      profile, read, release, run, synchronize,
+      measure, profile, read, release, run, synchronize,
       abandon: reader.abandon, adopt: store.adopt, buffer: (id) => (flush(), store.handOut(id)),
       copyOut: reader.copyOut, device: () => device, empty: store.empty, lost: store.lost,
       mapped: reader.mapped, setBudget: store.setBudget, settled: store.settled,

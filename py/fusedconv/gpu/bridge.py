@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from .failures import unavailable
 
-__all__ = ["Bridge", "opener"]
+__all__ = ["Bridge", "opener", "script"]
 
 _opener: Any = None
 
@@ -18,17 +18,18 @@ def opener() -> Any:
     """`open(options, gpu_device)` of device.js, which promises a bridge or the text of an error."""
     global _opener
     if _opener is None:
-        try:
-            run_js = import_module("pyodide.code").run_js
-        except ImportError:
-            raise unavailable("no-browser") from None
-
-        def script(name: str) -> Any:
-            return run_js((Path(__file__).parent / f"{name}.js").read_text("utf-8"))
-
         parts = [script(name) for name in ("buffers", "readback", "pipelines")]
         _opener = script("device")(script("bridge")(*parts))
     return _opener
+
+
+def script(name: str) -> Any:
+    """The value of a script beside this module; raises `WebGPUUnavailable` outside of browsers."""
+    try:
+        run_js = import_module("pyodide.code").run_js
+    except ImportError:
+        raise unavailable("no-browser") from None
+    return run_js((Path(__file__).parent / f"{name}.js").read_text("utf-8"))
 
 
 class Bridge(Protocol):
@@ -50,6 +51,7 @@ class Bridge(Protocol):
     def instantiate(self, compiled: int, group: int, /) -> int: ...
     def lost(self) -> str: ...
     def mapped(self, ticket: int, /) -> Awaitable[int | str]: ...
+    def measure(self, instance: int, repeat: int, out: int, /, *ids: int) -> Awaitable[str]: ...
     def memory(self) -> str: ...
     def openGroup(self) -> int: ...  # noqa: N802
     def profile(self, instance: int, repeat: int, out: int, /, *ids: int) -> Awaitable[str]: ...

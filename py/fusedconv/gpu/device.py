@@ -14,6 +14,7 @@ from ..errors import DeviceLost, RequestError
 from ..memory import MemoryReport
 from .bridge import Bridge, opener
 from .failures import error_of
+from .findings import recall
 from .pipelines import Kernels
 
 __all__ = ["OPTIONAL_FEATURES", "Device", "Gpu", "acquire", "current", "open_device"]
@@ -259,7 +260,9 @@ async def _open_gpu(
         "powerPreference": power_preference,
         "budget": budget,
     }
-    bridge = await opener()(json.dumps(options), gpu_device)
+    opening = opener()(json.dumps(options), gpu_device)
+    await recall()
+    bridge = await opening
     if isinstance(bridge, str):
         raise error_of(bridge)
     return Gpu(bridge, gpu_device is None, without)

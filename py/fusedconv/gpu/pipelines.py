@@ -81,6 +81,12 @@ class Instance:
     def __del__(self) -> None:
         self.kernel.pins -= 1
 
+    def take(self, kernel: Kernel) -> None:
+        """Be an instance of another kernel of the same request; before it is compiled."""
+        kernel.pins += 1
+        self.kernel.pins -= 1
+        self.kernel, self.plan, self.nbytes = kernel, kernel.plan, kernel.nbytes
+
     async def compile(self) -> None:
         await self.kernel.compile()
         if not self.id:
