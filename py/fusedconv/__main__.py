@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import Capabilities, FusedConvError
+from . import Capabilities, FusedConvError, tunings
 from .devices import DEVICES
 from .operator import Operator, builtin, load_operator
 
@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--variant", help="pin a variant by id")
         command.add_argument("--tunable", type=tunable, action="append", default=[])
         command.add_argument("--no-extensions", action="store_true")
+        command.add_argument("--tunings", help="a JSON file of fusedconv.tunings")
         command.add_argument("--json", action="store_true", help="data for programs")
         for attribute, kind in ATTRIBUTES.items():
             command.add_argument("--" + attribute.replace("_", "-"), dest=attribute, type=kind)
@@ -109,6 +110,8 @@ def answer(options: argparse.Namespace) -> str:
         variant=options.variant, **attributes,
     )  # fmt: skip
     loaded = operator(options.operator)
+    if options.tunings:
+        tunings.load(Path(options.tunings))
     if options.command == "explain":
         explanation = loaded.explain(options.x, options.w, **arguments)
         if options.json:
@@ -128,6 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         print(answer(options))
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 2
     except BrokenPipeError:  # `| head` has seen enough
         sys.stderr.close()
     except FusedConvError as error:

@@ -133,7 +133,7 @@ class Operator:
         found = self._plans.get(key)
         if found is None:
             request = self.request(x_shape, w_shape, dtype=dtype, bias=bias, z=z, **attributes)
-            free = extensions and tunables is None and variant is None
+            free = extensions and not tunables and variant is None
             found = (self.tuned(request, capabilities) if free else None) or self.plan_request(
                 request, capabilities, extensions, tunables, variant
             )
@@ -195,7 +195,7 @@ class Operator:
         finding = found_for(self, request, capabilities) if extensions else None
         if finding is None:
             return selection.explain(variant)
-        if tunables is not None or variant is not None or not self.tuned(request, capabilities):
+        if tunables or variant is not None or not self.tuned(request, capabilities):
             return selection.explain(variant).timed(finding.times())
         selection = self.selection(request, capabilities, True, finding.tunables)
         return selection.explain(finding.variant).timed(finding.times(), finding.reason())

@@ -39,10 +39,13 @@ def report(result: Result) -> str:
         f"{result.get('name', 'adapter')}: {info}; {result['date'][:10]}",
         f"{versions}; {result['versions']['browser'].split(') ')[-1]}",
     ]
-    for dtype in dict.fromkeys(shape["dtype"] for shape in result["results"]):
-        shapes = [shape for shape in result["results"] if shape["dtype"] == dtype]
+    groups: dict[str, list[Result]] = {}
+    for shape in result["results"]:
+        name = f"{shape['dtype']}, transposed" if shape.get("transposed") else shape["dtype"]
+        groups.setdefault(name, []).append(shape)
+    for name, shapes in groups.items():
         for kind, title in KINDS.items():
-            lines += ["", f"{dtype}, {title}, ms a call", "", *table(shapes, kind)]
+            lines += ["", f"{name}, {title}, ms a call", "", *table(shapes, kind)]
     return "\n".join([*lines, *remarks(result)])
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import fusedconv
 import pytest
+
+import fusedconv
 from fusedconv import Measured, RequestError, Tuning, tunings
+from fusedconv.__main__ import main
 from fusedconv.devices import DEVICES
 from fusedconv.operator import builtin
 from fusedconv.tuning import candidates, key_of, plan_digest
@@ -91,6 +93,18 @@ def test_findings_cross_a_file(finding: Tuning, tmp_path: Path) -> None:
     assert tunings.load(tmp_path / "found.json") == 1
     assert list(tunings) == [finding]
     assert planned().variant == SLOWER
+
+
+def test_the_command_line_follows_a_file(
+    finding: Tuning, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tunings.add(finding)
+    tunings.save(tmp_path / "found.json")
+    tunings.clear()
+    request = "explain --x 1,64,56,56 --w 64,64,3,3 --pads 1,1,1,1 --bias --device desktop"
+    assert main([*request.split(), "--tunings", str(tmp_path / "found.json")]) == 0
+    assert f"chosen      {SLOWER}" in capsys.readouterr().out
+    assert main([*request.split(), "--tunings", str(tmp_path / "no.json")]) == 2
 
 
 @pytest.mark.parametrize("text", ["{}", "{", '{"tunings": [{"variant": 1}]}'])

@@ -66,7 +66,7 @@ async function chosenShapes({ shapes, software }) {
 const textOf = (error) => String(error?.message ?? error).trim().split("\n").at(-1).slice(0, 300);
 
 async function benchShape(problem, engines, settings, log) {
-  const { name, dtype, gflop, x4, w4, y4, stride, pad, group } = problem;
+  const { name, dtype, gflop, x4, w4, y4, stride, pad, group, transposed } = problem;
   log(`${name} ${dtype}`);
   const rows = [];
   for (const engine of engines) rows.push(await entered(engine, problem));
@@ -78,7 +78,7 @@ async function benchShape(problem, engines, settings, log) {
     row.result.gpu = await gpuTime(row.contender, calls);
     await row.contender.close();
   }
-  return { name, dtype, gflop, x: x4, w: w4, y: y4, stride, pad, group, calls, rounds,
+  return { name, dtype, gflop, x: x4, w: w4, y: y4, stride, pad, group, transposed, calls, rounds,
     engines: rows.map((row) => row.result) };
 }
 
