@@ -1,4 +1,4 @@
-"""The bench's shapes as ONNX models of one FusedConv, for onnxruntime-web.
+"""The bench's shapes as ONNX models of one convolution, for onnxruntime-web.
 
 The weights are initialisers, as in a real model, with their bytes outside of the file: the page
 makes them, so that a model is some hundred bytes.
@@ -21,7 +21,7 @@ WEIGHTS = "weights.bin"
 
 
 def load_shapes() -> list[dict[str, Any]]:
-    """The shapes of the bench: name, x, w, stride, pad, group, and whom they are for."""
+    """The shapes of the bench: name, x, w, stride, pad, group, whom they are for, perhaps more."""
     shapes: list[dict[str, Any]] = json.loads(SHAPES.read_text("utf-8"))
     return shapes
 
@@ -40,32 +40,39 @@ def write_models(folder: Path) -> None:
 
 
 def model(shape: Mapping[str, Any], dtype: str) -> bytes:
-    """FusedConv with bias and Relu."""
+    """FusedConv with bias and Relu, or ConvTranspose and a Relu behind it."""
     from onnx import TensorProto, helper
 
     kind = TensorProto.FLOAT if dtype == "float32" else TensorProto.FLOAT16
     size = 4 if dtype == "float32" else 2
     rank = len(shape["x"]) - 2
     weights = math.prod(shape["w"])
-    node = helper.make_node(
-        "FusedConv",
-        ["x", "w", "bias"],
-        ["y"],
-        domain="com.microsoft",
-        activation="Relu",
-        group=shape["group"],
-        kernel_shape=shape["w"][2:],
-        pads=[shape["pad"]] * 2 * rank,
-        strides=[shape["stride"]] * rank,
-    )
+    attributes = {
+        "group": shape["group"],
+        "kernel_shape": shape["w"][2:],
+        "pads": [shape["pad"]] * 2 * rank,
+        "strides": [shape["stride"]] * rank,
+    }
+    if shape.get("transposed"):
+        # There is no fused transposed convolution.
+        attributes["output_padding"] = [shape["output_padding"]] * rank
+        nodes = [
+            helper.make_node("ConvTranspose", ["x", "w", "bias"], ["sum"], **attributes),
+            helper.make_node("Relu", ["sum"], ["y"]),
+        ]
+        channels = shape["w"][1] * shape["group"]
+    else:
+        attributes |= {"activation": "Relu", "domain": "com.microsoft"}
+        nodes = [helper.make_node("FusedConv", ["x", "w", "bias"], ["y"], **attributes)]
+        channels = shape["w"][0]
     graph = helper.make_graph(
-        [node],
+        nodes,
         "bench",
         [helper.make_tensor_value_info("x", kind, shape["x"])],
         [helper.make_tensor_value_info("y", kind, None)],
         [
             external("w", kind, shape["w"], 0, weights * size),
-            external("bias", kind, shape["w"][:1], weights * size, shape["w"][0] * size),
+            external("bias", kind, [channels], weights * size, channels * size),
         ],
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

@@ -14,8 +14,8 @@ export async function ours() {
 }
 
 async function open(python, device, problem) {
-  const { x, w, bias, xShape, wShape, yShape, stride, pad, group, dtype, Kind } = problem;
-  const settings = JSON.stringify({ x: xShape, w: wShape, stride, pad, group, dtype });
+  const { x, w, bias, xShape, wShape, yShape, stride, pad, group, transposed, output_padding, dtype, Kind } = problem;
+  const settings = JSON.stringify({ x: xShape, w: wShape, stride, pad, group, transposed, output_padding, dtype });
   // Pyodide knows no Float16Array.
   const bytes = [x, w, bias].map((values) => new Uint8Array(values.buffer));
   const contender = await python.open_contender(...bytes, settings);

@@ -59,8 +59,9 @@ async def open_contender(x: Any, w: Any, bias: Any, settings: str) -> Contender:
     dtype, rank = given["dtype"], len(given["x"]) - 2
     arrays = [
         np.frombuffer(content.to_bytes(), dtype).reshape(shape)
-        for content, shape in ((x, given["x"]), (w, given["w"]), (bias, given["w"][:1]))
+        for content, shape in ((x, given["x"]), (w, given["w"]), (bias, [-1]))
     ]
+    extra = {"output_padding": given["output_padding"]} if given["transposed"] else {}
     conv = await fusedconv.prepare(
         arrays[1],
         bias=arrays[2],
@@ -68,6 +69,8 @@ async def open_contender(x: Any, w: Any, bias: Any, settings: str) -> Contender:
         strides=[given["stride"]] * rank,
         pads=[given["pad"]] * 2 * rank,
         group=given["group"],
+        transposed=given["transposed"],
+        **extra,
     )
     resident = await fusedconv.array(arrays[0])
     return Contender(conv, arrays[0], resident)

@@ -25,27 +25,53 @@ const flat = (sizes) => (sizes.length === 3 ? [sizes[0], sizes[1], 1, sizes[2]] 
 
 export function makeProblem(shape, index, dtype) {
   const Kind = dtype === "float16" ? Float16Array : Float32Array;
-  const { x: xShape, w: wShape, stride, pad, group } = shape;
-  const taps = product(wShape.slice(1));
+  const { x: xShape, w: wShape, stride, pad, group, transposed = false, output_padding: extra = 0 } = shape;
   const rank = xShape.length - 2;
   const x4 = flat(xShape), w4 = flat(wShape);
   const strides = rank === 1 ? [1, stride] : [stride, stride];
   const pads = rank === 1 ? [0, pad] : [pad, pad];
-  const size = (axis) => Math.floor((x4[2 + axis] + 2 * pads[axis] - w4[2 + axis]) / strides[axis]) + 1;
-  const y4 = [x4[0], w4[0], size(0), size(1)];
-  const macs = product(y4) * taps;
+  const extras = rank === 1 ? [0, extra] : [extra, extra];
+  const direct = (axis) => Math.floor((x4[2 + axis] + 2 * pads[axis] - w4[2 + axis]) / strides[axis]) + 1;
+  const spread = (axis) => (x4[2 + axis] - 1) * strides[axis] + w4[2 + axis] + extras[axis] - 2 * pads[axis];
+  const size = transposed ? spread : direct, channels = transposed ? wShape[1] * group : wShape[0];
+  const y4 = [x4[0], channels, size(0), size(1)];
+  // Inputs times what each reaches, or outputs times what each reads.
+  const macs = product(transposed ? x4 : y4) * product(wShape.slice(1));
+  const taps = macs / product(y4);
   return {
-    ...shape, index, dtype, Kind, xShape, wShape, x4, w4, y4, strides2: strides, pads2: pads,
+    ...shape, transposed, output_padding: extra, index, dtype, Kind, xShape, wShape, x4, w4, y4, strides2: strides, pads2: pads,
     yShape: rank === 1 ? [y4[0], y4[1], y4[3]] : y4,
     gflop: (2 * macs) / 1e9, macs, tolerance: TOLERANCE[dtype],
     x: uniform(product(xShape), 1 + index, 1, Kind),
     w: uniform(product(wShape), 101 + index, Math.sqrt(3 / taps), Kind),
-    bias: uniform(wShape[0], 201 + index, 0.5, Kind),
+    bias: uniform(channels, 201 + index, 0.5, Kind),
   };
 }
 
 // One output in float64.
-function exact(problem, n, m, oh, ow) {
+function exact(problem, ...at) {
+  return Math.max(problem.transposed ? spreadSum(problem, ...at) : sumOf(problem, ...at), 0);
+}
+
+function spreadSum({ x, w, bias, x4, w4, y4, strides2, pads2, group }, n, m, oh, ow) {
+  const [, C, H, W] = x4, [, outputs, KH, KW] = w4;
+  const each = C / group, from = Math.floor(m / outputs) * each;
+  let sum = bias[m];
+  for (let kh = 0; kh < KH; kh++) {
+    const ih = (oh + pads2[0] - kh) / strides2[0];
+    if (!Number.isInteger(ih) || ih < 0 || ih >= H) continue;
+    for (let kw = 0; kw < KW; kw++) {
+      const iw = (ow + pads2[1] - kw) / strides2[1];
+      if (!Number.isInteger(iw) || iw < 0 || iw >= W) continue;
+      for (let c = from; c < from + each; c++) {
+        sum += x[((n * C + c) * H + ih) * W + iw] * w[((c * outputs + (m % outputs)) * KH + kh) * KW + kw];
+      }
+    }
+  }
+  return sum;
+}
+
+function sumOf(problem, n, m, oh, ow) {
   const { x, w, bias, x4, w4, y4, strides2, pads2, group } = problem;
   const [, , H, W] = x4, [, channels, KH, KW] = w4;
   const from = Math.floor(m / (y4[1] / group)) * channels;
@@ -61,7 +87,7 @@ function exact(problem, n, m, oh, ow) {
       }
     }
   }
-  return Math.max(sum, 0);
+  return sum;
 }
 
 // Every position where that is quick, else many and all corners. The reference is kept.

@@ -34,7 +34,8 @@ function channelsFirst(values, [N, C, H, W]) {
   return moved;
 }
 
-// (M, C, KH, KW) to (KH, KW, C, M), or for depthwise (KH, KW, M, 1).
+// (M, C, KH, KW) to (KH, KW, C, M), or for depthwise (KH, KW, M, 1). A transposed one's (C, M, KH, KW)
+// becomes (KH, KW, M, C), which is the same move.
 function filterOf({ w, w4: [M, C, KH, KW], group }) {
   const moved = new Float32Array(w.length), area = KH * KW;
   for (let m = 0; m < M; m++) for (let c = 0; c < C; c++) for (let k = 0; k < area; k++) {
@@ -48,17 +49,21 @@ function padOf({ pads2: [h, w] }) {
 }
 
 async function open(problem) {
-  const { tf } = globalThis, { dtype, group, x4, w4, y4 } = problem;
+  const { tf } = globalThis, { dtype, group, transposed, x4, w4, y4 } = problem;
   if (dtype !== "float32") throw new Error("no float16");
-  if (group > 1 && (w4[1] > 1 || w4[0] !== group)) throw new Error("no groups");
+  if (group > 1 && (w4[1] > 1 || w4[0] !== group || transposed)) throw new Error("no groups");
   const backend = tf.backend(), { device } = backend;
   const nhwc = [x4[0], x4[2], x4[3], x4[1]];
   const data = channelsLast(problem.x, x4, Float32Array), filter = filterOf(problem);
   const x = tf.tensor4d(data, nhwc), w = tf.tensor4d(filter.data, filter.shape), bias = tf.tensor1d(problem.bias);
   const convolve = group > 1 ? tf.fused.depthwiseConv2d : tf.fused.conv2d;
   const pad = padOf(problem);
-  const apply = (input) => convolve({ x: input, filter: w, strides: problem.strides2, pad, bias,
-    activation: "relu" });
+  const nhwcOut = [y4[0], y4[2], y4[3], y4[1]];
+  // There is no fused transposed convolution.
+  const spread = (input) => tf.tidy(() =>
+    tf.relu(tf.add(tf.conv2dTranspose(input, w, nhwcOut, problem.strides2, pad), bias)));
+  const apply = transposed ? spread : (input) => convolve({ x: input, filter: w, strides: problem.strides2,
+    pad, bias, activation: "relu" });
   const finish = async () => {
     backend.endComputePassEncoder();
     backend.submitQueue();
