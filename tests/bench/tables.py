@@ -39,6 +39,11 @@ def report(result: Result) -> str:
         f"{result.get('name', 'adapter')}: {info}; {result['date'][:10]}",
         f"{versions}; {result['versions']['browser'].split(') ')[-1]}",
     ]
+    if peak := result["adapter"].get("peak"):
+        f16 = f", f16 {peak['f16']:.0f}" if "f16" in peak else ""
+        lines.append(
+            f"measured peaks: f32 {peak['f32']:.0f}{f16} GFLOP/s, {peak['bandwidth']:.0f} GB/s"
+        )
     groups: dict[str, list[Result]] = {}
     for shape in result["results"]:
         name = f"{shape['dtype']}, transposed" if shape.get("transposed") else shape["dtype"]

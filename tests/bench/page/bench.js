@@ -3,6 +3,7 @@ import * as gpuclock from "./gpuclock.js";
 import { ours } from "./ours.js";
 import { wasm, webgpu } from "./ort.js";
 import { errorOf, makeProblem } from "./problem.js";
+import { roofline } from "./roofline.js";
 import { tfjs } from "./tfjs.js";
 
 const ENGINES = { ours, ort: webgpu, tfjs, wasm };
@@ -17,6 +18,7 @@ export async function bench(settings, report) {
   const log = (text) => report("log", text);
   const adapter = await describeAdapter();
   log(`adapter: ${Object.values(adapter.info).filter(Boolean).join(", ")}`);
+  log(`peak: ${Object.entries(adapter.peak).map(([name, value]) => `${name} ${value.toPrecision(3)}`).join(", ")}`);
   const engines = [], versions = { browser: navigator.userAgent };
   for (const name of settings.engines ?? Object.keys(ENGINES)) {
     log(`starting ${name}`);
@@ -54,7 +56,7 @@ async function describeAdapter() {
   if (!adapter) throw new Error("this browser offers no WebGPU adapter");
   const { vendor, architecture, device, description, subgroupMinSize, subgroupMaxSize } = adapter.info;
   return { info: { vendor, architecture, device, description }, subgroups: [subgroupMinSize, subgroupMaxSize],
-    features: [...adapter.features].sort(), isolated: crossOriginIsolated };
+    features: [...adapter.features].sort(), isolated: crossOriginIsolated, peak: await roofline(adapter) };
 }
 
 async function chosenShapes({ shapes, software }) {
