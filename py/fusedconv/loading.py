@@ -57,11 +57,13 @@ def from_json(text: str, where: str) -> Any:
 def fetch(url: str) -> str:
     """The text behind a URL; in the browser only, where the page's own rules for URLs hold."""
     try:
-        from pyodide.http import open_url
+        from pyodide.http import pyxhr
     except ModuleNotFoundError:
         raise ManifestError(url, "a URL can be loaded in the browser only; give a path") from None
     try:
-        return str(open_url(url).read())
+        response = pyxhr.get(url)
+        response.raise_for_status()
+        return str(response.text)
     except Exception as error:
         raise ManifestError(url, f"cannot be fetched ({error})") from None
 
@@ -74,7 +76,10 @@ class Sources(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         if "://" in str(self.place):
-            return fetch(f"{self.place}/{name}")
+            try:
+                return fetch(f"{self.place}/{name}")
+            except ManifestError:
+                return fetch(f"{str(self.place).rsplit('/', 1)[0]}/{name}")
         for folder in (Path(self.place), Path(self.place).parent):
             if (folder / name).is_file():
                 return (folder / name).read_text("utf-8")

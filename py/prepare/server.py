@@ -12,12 +12,14 @@ from urllib.parse import unquote, urlsplit
 
 from .node import PACKAGES, WEB
 from .pyodide import FOLDER
+from .steps import ROOT
 
 __all__ = ["MOUNTS", "Server", "serving"]
 
 MOUNTS: dict[str, Path] = {
     "/": WEB,
     "/pyodide/": FOLDER,
+    "/shaders/": ROOT / "shaders",
     "/model/": PACKAGES / "@upscalerjs/default-model/models",
     "/peers/tfjs/": PACKAGES / "@tensorflow/tfjs/dist",
     "/peers/tfjs-webgpu/": PACKAGES / "@tensorflow/tfjs-backend-webgpu/dist",
