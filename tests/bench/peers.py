@@ -32,6 +32,8 @@ def query(options: argparse.Namespace, adapter: str) -> str:
         settings["dtypes"] = options.dtype
     if adapter in SOFTWARE and not options.all_shapes:
         settings["software"] = "1"
+    if options.tune:
+        settings["tune"] = "1"
     return urlencode(settings)
 
 
@@ -47,6 +49,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", choices=models.DTYPES, help="default: both, where there is f16")
     parser.add_argument("--engines", help="of ours,ort,tfjs,wasm; default: all")
     parser.add_argument("--repeat", type=int, default=10, help="rounds at least")
+    parser.add_argument("--tune", action="store_true", help="measure our variants first, rank them")
     parser.add_argument("--quick", action="store_true", help="3 rounds, for a first look")
     parser.add_argument("--serve-only", action="store_true", help="serve the page alone")
     parser.add_argument("--port", type=int, default=0, help="for --serve-only; default: a free one")

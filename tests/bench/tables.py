@@ -120,6 +120,7 @@ def remarks(result: Result) -> list[str]:
         errors = [f"{e['name']} {e['error']:.0e}" for e in rows if e.get("error") is not None]
         variants = [e["variant"] for e in rows if e.get("variant")]
         chosen.append(f"{what}: {', '.join(variants)}; errors {', '.join(errors)}")
+        chosen += ["    " + line for e in rows for line in e.get("tuning", "").splitlines()]
     return ["", *refused, "", *chosen]
 
 

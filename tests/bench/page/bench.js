@@ -11,7 +11,7 @@ const ENGINES = { ours, ort: webgpu, tfjs, wasm };
 const TOGETHER = 60, ALL_ROUNDS = 4000;
 const MOST_CALLS = 50, MOST_ROUNDS = 40;
 
-// Settings: shapes (names; all that the adapter is for), dtypes, engines, repeat, software.
+// Settings: shapes (names; all that the adapter is for), dtypes, engines, repeat, software, tune.
 // `report(kind, value)` is told "log" texts and every "result".
 export async function bench(settings, report) {
   gpuclock.watchDevices();
@@ -23,7 +23,7 @@ export async function bench(settings, report) {
   for (const name of settings.engines ?? Object.keys(ENGINES)) {
     log(`starting ${name}`);
     try {
-      const { version, pyodide, engines: made } = await ENGINES[name]();
+      const { version, pyodide, engines: made } = await ENGINES[name](settings);
       versions[name] = version;
       if (pyodide) versions.pyodide = pyodide;
       engines.push(...made);

@@ -1,7 +1,7 @@
 // fusedconv from Python, in a Pyodide of this page.
 import { boot } from "/boot.js";
 
-export async function ours() {
+export async function ours({ tune = false }) {
   const { pyodide, hasNumpy } = await boot({ indexURL: new URL("/pyodide/", location.href).href });
   if (!hasNumpy) throw new Error("the Pyodide folder has no NumPy");
   pyodide.FS.writeFile("/home/pyodide/ours.py", await (await fetch("ours.py")).text());
@@ -9,20 +9,20 @@ export async function ours() {
   return {
     version: python.fusedconv.__version__,
     pyodide: pyodide.version,
-    engines: [{ name: "fusedconv", group: "ours", open: (problem) => open(python, device, problem) }],
+    engines: [{ name: "fusedconv", group: "ours", open: (problem) => open(python, device, problem, tune) }],
   };
 }
 
-async function open(python, device, problem) {
+async function open(python, device, problem, tune) {
   const { x, w, bias, xShape, wShape, yShape, stride, pad, group, transposed, output_padding, dtype, Kind } = problem;
-  const settings = JSON.stringify({ x: xShape, w: wShape, stride, pad, group, transposed, output_padding, dtype });
+  const settings = JSON.stringify({ x: xShape, w: wShape, stride, pad, group, transposed, output_padding, dtype, tune });
   // Pyodide knows no Float16Array.
   const bytes = [x, w, bias].map((values) => new Uint8Array(values.buffer));
   const contender = await python.open_contender(...bytes, settings);
   const size = yShape.reduce((a, b) => a * b, 1);
   return {
     device,
-    notes: { variant: contender.variant },
+    notes: { variant: contender.variant, ...(tune && { tuning: contender.ranking }) },
     async once() {
       const y = new Kind(size);
       await contender.once(new Uint8Array(y.buffer));

@@ -14,10 +14,11 @@ held: Any = None
 class Contender:
     """One prepared convolution with its input on the GPU and in NumPy. Times are milliseconds."""
 
-    def __init__(self, conv: Any, x: np.ndarray, resident: Any) -> None:
+    def __init__(self, conv: Any, x: np.ndarray, resident: Any, ranking: str) -> None:
         self.conv = conv
         self.x = x
         self.on_gpu = resident
+        self.ranking = ranking
         self.variant = conv.plan(x.shape).variant
 
     async def once(self, target: Any) -> None:
@@ -61,19 +62,25 @@ async def open_contender(x: Any, w: Any, bias: Any, settings: str) -> Contender:
         np.frombuffer(content.to_bytes(), dtype).reshape(shape)
         for content, shape in ((x, given["x"]), (w, given["w"]), (bias, [-1]))
     ]
-    extra = {"output_padding": given["output_padding"]} if given["transposed"] else {}
-    conv = await fusedconv.prepare(
-        arrays[1],
-        bias=arrays[2],
-        activation="Relu",
-        strides=[given["stride"]] * rank,
-        pads=[given["pad"]] * 2 * rank,
-        group=given["group"],
-        transposed=given["transposed"],
-        **extra,
-    )
+    attributes = {
+        "activation": "Relu",
+        "strides": [given["stride"]] * rank,
+        "pads": [given["pad"]] * 2 * rank,
+        "group": given["group"],
+        "transposed": given["transposed"],
+    }
+    if given["transposed"]:
+        attributes["output_padding"] = given["output_padding"]
+    ranking = ""
+    if given["tune"]:
+        shapes = given["x"], given["w"]
+        tuning = await fusedconv.tune(
+            *shapes, dtype=dtype, bias=True, seconds=60, again=True, **attributes
+        )
+        ranking = str(tuning)
+    conv = await fusedconv.prepare(arrays[1], bias=arrays[2], **attributes)
     resident = await fusedconv.array(arrays[0])
-    return Contender(conv, arrays[0], resident)
+    return Contender(conv, arrays[0], resident, ranking)
 
 
 async def gpu_device() -> Any:

@@ -9,6 +9,7 @@ const settings = {
   engines: list("engines"),
   repeat: Number(query.get("repeat") ?? 10),
   software: query.has("software"),
+  tune: query.has("tune"),
 };
 const element = (id) => document.getElementById(id);
 
