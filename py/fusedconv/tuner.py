@@ -12,7 +12,8 @@ from typing import Any
 
 from .errors import DeviceLost, FusedConvError, UnsupportedError
 from .execution import check_order
-from .gpu.buffers import Storage, empty, settle, upload
+from .gpu.bridge import script
+from .gpu.buffers import Storage, empty, settle, to_js, upload
 from .gpu.device import Gpu, acquire
 from .gpu.failures import error_of
 from .gpu.findings import forget, remember
@@ -42,6 +43,8 @@ CLOSE = 1.3
 ROUNDS = 4
 ENOUGH = 0.97
 """What would run anyway is replaced by what takes at most this share of its time."""
+APART = {"float32": 1e-3, "float16": 5e-2}
+"""A result this far from that of what would run anyway, as a share of the largest, is wrong."""
 TOGETHER_MS = 15.0
 """Runs are repeated for about this long: browsers round timestamps to 0.1 ms."""
 MOST_RUNS = 500
@@ -72,7 +75,7 @@ async def tune(
         )
     with Trials(gpu, operator, request) as trials:
         await trials.measure_all(offered, seconds, progress)
-    winner = trials.winner()
+        winner = await trials.winner()
     tuning = Tuning(
         key,
         winner.candidate.variant,
@@ -108,8 +111,8 @@ class Trials:
             upload(gpu, noise(shape, request.dtype), math.prod(shape) * DTYPE_BYTES[request.dtype])
             for shape in request.shapes.values()
         ]
-        size = math.prod(request.output_shape) * DTYPE_BYTES[request.dtype]
-        self.out: Storage = empty(gpu, size)
+        self.nbytes = math.prod(request.output_shape) * DTYPE_BYTES[request.dtype]
+        self.out: Storage = empty(gpu, self.nbytes)
 
     def __enter__(self) -> Trials:
         return self
@@ -187,10 +190,27 @@ class Trials:
         # A timestamp of 0.1 ms steps may show nothing.
         return float(times[0]) if times and times[0] > 0 else float(report["wall"]) / runs
 
-    def winner(self) -> Trial:
-        """The fastest, if it is clearly faster than what would run anyway."""
-        first, best = self.running[0], min(self.running, key=lambda trial: trial.ms)
-        return best if best.ms <= ENOUGH * first.ms else first
+    async def winner(self) -> Trial:
+        """The fastest that is right, if it is clearly faster than what would run anyway."""
+        first = self.running[0]
+        fast = [trial for trial in self.running if trial.ms <= ENOUGH * first.ms]
+        for trial in sorted(fast, key=lambda trial: trial.ms):
+            apart = await self.apart(trial, first)
+            if apart <= APART[self.request.dtype]:
+                return trial
+            self.running.remove(trial)
+            note = f"wrong: {apart:.1g} of the largest value from {first.candidate}"
+            wrong = trial.candidate
+            self.failed.append(Measured(wrong.variant, wrong.tunables, None, note))
+        return first
+
+    async def apart(self, trial: Trial, other: Trial) -> float:
+        """How far the results of two are apart, as a share of the largest value."""
+        results = []
+        for each in (trial, other):
+            await self.time(each, 1)
+            results.append(await to_js(self.out, self.nbytes, self.request.dtype == "float16"))
+        return float(script("compare")(*results))
 
     def measured(self) -> list[Measured]:
         """What would run anyway, then everything else."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from ..fills import expected, operands
 from .conftest import BrowserError, BrowserPython
 
 SETUP = """
@@ -25,7 +28,7 @@ def test_the_fastest_is_found_once_and_followed(browser_python: BrowserPython) -
         SETUP
         + """
 await findings.forget()
-first = await fusedconv.tune(X, W, progress=progress, **options)
+first = await fusedconv.tune(X, W, progress=progress, seconds=5, **options)
 count = len(told)
 again = await fusedconv.tune(X, W, progress=progress, **options)
 explanation = fusedconv.explain(X, W, **options)
@@ -111,6 +114,82 @@ plan = await again.warm(x.shape)
     assert winners == [variant]
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((2, 20, 11, 13), (40, 20, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((1, 48, 9, 9), (40, 48, 1, 1), {}),
+        ((1, 40, 700), (40, 40, 3), {"pads": [1, 1]}),
+        ((1, 16, 20, 21), (16, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 16}),
+    ],
+    ids=["3x3", "1x1", "1-D", "depthwise"],
+)
+def test_every_candidate_is_right(
+    browser_python: BrowserPython,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    attributes: dict[str, Any],
+) -> None:
+    given = operands({"x": x, "w": w, "bias": w[:1]}, "float32")
+    count, wrong = browser_python(
+        """
+import numpy as np, fusedconv
+from fusedconv.operator import builtin
+from fusedconv.tuning import candidates
+device = await fusedconv.device()
+operator = builtin("fusedconv")
+request = operator.request(x.shape, w.shape, bias=True, activation="Relu", **attributes)
+offered = candidates(operator, request, device.capabilities)
+if w.shape[2:] != (3, 3):  # the tiles of the dense product are the same for all
+    offered = [way for way in offered if "GEMM_TILE_M" not in way.tunables]
+wrong = []
+for way in offered:
+    options = {"variant": way.variant, "tunables": way.tunables or None}
+    y = await fusedconv.run(x, w, bias=bias, activation="Relu", **options, **attributes)
+    if not np.allclose(y, want, rtol=1e-4, atol=1e-4):
+        wrong.append(f"{way}: {np.abs(y - want).max()}")
+[len(offered), wrong]
+""",
+        **given,
+        want=expected(given, {"activation": "Relu", **attributes}).astype("float32"),
+        attributes=attributes,
+    )
+    assert wrong == []
+    assert count > 3
+
+
+def test_a_fast_candidate_that_is_wrong_does_not_win(browser_python: BrowserPython) -> None:
+    first, variant, failed = browser_python(
+        SETUP
+        + """
+from fusedconv.tuner import Trials
+
+class Liar(Trials):
+    async def apart(self, trial, other):
+        return 0.5 if str(trial.candidate) == names[1] else 0.0
+
+from fusedconv.operator import builtin
+from fusedconv.tuning import candidates
+import fusedconv.gpu.device as devices
+gpu = await devices.acquire()
+operator = builtin("fusedconv")
+request = operator.request(X, W, **options)
+with Liar(gpu, operator, request) as trials:
+    for candidate in candidates(operator, request, gpu.capabilities)[:3]:
+        await trials.first(candidate, set())
+    for i, trial in enumerate(trials.running):
+        trial.ms = [1.0, 0.2, 0.3][i]
+    names = [str(trial.candidate) for trial in trials.running]
+    winner = await trials.winner()
+    failed = [str(item) for item in trials.failed]
+[names, str(winner.candidate), failed]
+"""
+    )
+    assert variant == first[2]
+    assert len(failed) == 1
+    assert f"{first[1]}  wrong: 0.5 of the largest value from {first[0]}" in failed[0]
+
+
 def test_a_pinned_choice_is_not_tuned(browser_python: BrowserPython) -> None:
     with pytest.raises(BrowserError, match="tune: got a pinned choice"):
         browser_python(
@@ -126,9 +205,9 @@ def test_tuning_leaves_nothing_allocated(browser_python: BrowserPython) -> None:
     before, after = browser_python(
         SETUP
         + """
-await fusedconv.tune(X, W, again=True, **options)
+await fusedconv.tune(X, W, again=True, seconds=0.5, **options)
 before = fusedconv.memory()
-await fusedconv.tune(X, W, again=True, **options)
+await fusedconv.tune(X, W, again=True, seconds=0.5, **options)
 after = fusedconv.memory()
 [[before.in_use, before.prepared], [after.in_use, after.prepared]]
 """
