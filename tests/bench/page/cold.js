@@ -13,8 +13,10 @@ async function python(packages) {
   ]);
   const pyodide = await loadPyodide({ indexURL, lockFileContents: lock, packageBaseUrl: indexURL, packages });
   stage("Python with its packages");
-  if (packages.includes("numpy")) pyodide.runPython("import numpy");
-  stage("import numpy");
+  if (packages.includes("numpy")) {
+    pyodide.runPython("import numpy");
+    stage("import numpy");
+  }
   return pyodide;
 }
 
