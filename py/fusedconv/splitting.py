@@ -1,8 +1,9 @@
 """Requests whose tensors do not fit a binding: cut into parts that do.
 
 A part is a request of its own on slices of the operands (its piece, by the operator's rules), which
-are copied to scratch buffers and back; the whole remains one plan. Batches are cut first, then
-output channels (whole groups), then rows of the first spatial axis.
+are copied to scratch buffers and back; an operand that no part cuts is bound as it is. The whole
+remains one plan. Batches are cut first, then output channels (whole groups), then rows of the first
+spatial axis.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
 
 from .capabilities import Capabilities
 from .errors import UnsupportedError
@@ -50,19 +51,24 @@ def parts_of(
 ) -> list[tuple[Part, Piece]]:
     """The fewest cuts after which every part's tensors can be bound."""
     limit = capabilities.limits["maxStorageBufferBindingSize"]
-    for counts in cuts(request):
-        pieces = [(part, piece_of(request, part)) for part in cut(request, *counts)]
-        parts = [(part, piece) for part, piece in pieces if piece is not None]
-        if (
-            len(parts) == len(pieces)
-            and all(max(largest(piece.request).values()) <= limit for _, piece in parts)
-            and aligned(request, parts)
-        ):
+    # Even numbers of halves can be copied, whatever lies in one image, channel or row.
+    units = (1, 2) if request.dtype == "float16" else (1,)
+    for counts, even in product(cuts(request), units):
+        parts = []
+        for part in cut(request, *counts, even):
+            piece = piece_of(request, part)
+            if piece is None or max(largest(piece.request).values()) > limit:
+                break
+            if not aligned(request, part, piece):
+                break
+            parts.append((part, piece))
+        else:
             return parts
     sizes = ", ".join(f"{name} {nbytes}" for name, nbytes in largest(request).items())
+    odd = "; halves are copied in pairs" if request.dtype == "float16" else ""
     raise UnsupportedError(
         f"the tensors ({sizes} bytes) cannot be cut into parts of at most {limit} bytes "
-        "(maxStorageBufferBindingSize)"
+        f"(maxStorageBufferBindingSize{odd})"
     )
 
 
@@ -85,21 +91,23 @@ def halvings(size: int) -> Iterator[int]:
     yield size
 
 
-def cut(request: Request, batch: int, channels: int, rows: int) -> Iterator[Part]:
+def cut(request: Request, batch: int, channels: int, rows: int, even: int) -> Iterator[Part]:
     group = request.attributes.get("group", 1)
     images, outputs, height = request.output_shape[:3]
     # Grouped channels are cut between groups, so that a part is grouped convolution again.
     unit = outputs // group if group > 1 else 1
-    for i in ranges(images, batch):
-        for m in ranges(outputs // unit, min(channels, outputs // unit)):
-            for r in ranges(height, rows):
+    for i in ranges(images, batch, even):
+        for m in ranges(outputs // unit, channels, even):
+            for r in ranges(height, rows, even):
                 yield Part(i, (m[0] * unit, m[1] * unit), r)
 
 
-def ranges(size: int, count: int) -> Iterator[Range]:
-    """`size` in `count` runs of almost equal length."""
+def ranges(size: int, count: int, unit: int = 1) -> Iterator[Range]:
+    """`size` in at most `count` almost equal runs, all but the last multiples of `unit`."""
+    units = -(-size // unit)
+    count = min(count, units)
     for i in range(count):
-        yield size * i // count, size * (i + 1) // count
+        yield units * i // count * unit, min(units * (i + 1) // count * unit, size)
 
 
 def slices(
@@ -126,19 +134,27 @@ def copies(
         step = math.prod(shape[axis + 1 :]) * size
         starts = [start + i * step for start in starts for i in range(*held[axis])]
     offset = held[last][0] * inner
-    return [Copy(tensor, start + offset, piece, i * run, run) for i, start in enumerate(starts)]
+    listed = [Copy(tensor, start + offset, piece, i * run, run) for i, start in enumerate(starts)]
+    if starts[-1] + offset + run == math.prod(shape) * size:
+        # Buffers hold whole 4 bytes, and so may the copy of the last half.
+        listed[-1] = replace(listed[-1], nbytes=-(-run // 4) * 4)
+    return listed
 
 
-def aligned(request: Request, parts: Sequence[tuple[Part, Piece]]) -> bool:
+def aligned(request: Request, part: Part, piece: Piece) -> bool:
     """Buffers are copied in whole 4 bytes, which an odd number of f16 values is not."""
     size = DTYPE_BYTES[request.dtype]
     return size == 4 or all(
         value % 4 == 0
-        for part, piece in parts
         for held, shape in slices(request, part, piece).values()
+        if not is_whole(held, shape)
         for copy in copies(held, shape, size, "", "")
         for value in (copy.source_offset, copy.target_offset, copy.nbytes)
     )
+
+
+def is_whole(held: Sequence[Range], shape: Sequence[int]) -> bool:
+    return all(r == (0, extent) for r, extent in zip(held, shape, strict=False))
 
 
 def join(whole: Plan, request: Request, parts: Sequence[tuple[Part, Piece, Plan]]) -> Plan:
@@ -148,14 +164,16 @@ def join(whole: Plan, request: Request, parts: Sequence[tuple[Part, Piece, Plan]
     passes: list[Pass] = []
     for part, piece, plan in parts:
         own = {**plan.operands, OUTPUT: plan.output_shape}
-        pieces = {name: f"{name} part" for name in own}
-        for name, shape in own.items():
-            grow(scratch, pieces[name], request.dtype, math.prod(shape))
+        held_of = slices(request, part, piece)
+        pieces = {name: f"{name} part" for name in own if not is_whole(*held_of[name])}
+        for name in pieces:
+            grow(scratch, pieces[name], request.dtype, math.prod(own[name]))
         for item in plan.scratch:
             grow(scratch, item.id, item.dtype, item.elements)
         before: list[Copy] = []
         after: list[Copy] = []
-        for name, (held, tensor) in slices(request, part, piece).items():
+        for name in pieces:
+            held, tensor = held_of[name]
             listed = copies(held, tensor, size, name, pieces[name])
             if name == OUTPUT:
                 after += [c.reversed() for c in listed]
@@ -165,7 +183,8 @@ def join(whole: Plan, request: Request, parts: Sequence[tuple[Part, Piece, Plan]
         moved[0] = replace(moved[0], before=tuple(before))
         moved[-1] = replace(moved[-1], after=tuple(after))
         passes += moved
-    return replace(whole, passes=tuple(passes), scratch=tuple(scratch.values()))
+    variant = parts[0][-1].variant
+    return replace(whole, variant=variant, passes=tuple(passes), scratch=tuple(scratch.values()))
 
 
 def grow(scratch: dict[str, Scratch], name: str, dtype: str, elements: int) -> None:
@@ -175,10 +194,10 @@ def grow(scratch: dict[str, Scratch], name: str, dtype: str, elements: int) -> N
         scratch[name] = Scratch(name, dtype, elements, nbytes)
 
 
-def rebound(item: Pass, pieces: Mapping[str, Any]) -> Pass:
+def rebound(item: Pass, pieces: Mapping[str, str]) -> Pass:
     """A pass that works on the pieces instead of on the operands."""
     bindings = tuple(
-        replace(b, operand=None, scratch=pieces[b.operand]) if b.operand else b
+        replace(b, operand=None, scratch=pieces[b.operand or ""]) if b.operand in pieces else b
         for b in item.bindings
     )
     return replace(item, bindings=bindings, once=False)

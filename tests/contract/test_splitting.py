@@ -1,9 +1,11 @@
 """Tensors that do not fit a binding: the parts cover the result once and compute the same."""
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+
 from fusedconv import Capabilities, UnsupportedError
 from fusedconv.operator import builtin
 from fusedconv.plan import Plan
@@ -85,11 +87,30 @@ def test_no_binding_of_the_plan_is_over_the_limit(
     name: str, x: Any, w: Any, arguments: Any, limit: int
 ) -> None:
     plan: Plan = builtin(name).plan(x, w, device=device(limit), **arguments)
-    scratch = {item.id: item.nbytes for item in plan.scratch}
+    sizes = {item.id: item.nbytes for item in plan.scratch}
+    sizes |= {operand: 4 * math.prod(shape) for operand, shape in plan.operands.items()}
+    sizes["y"] = plan.output_nbytes
     bound = [b for item in plan.passes for b in item.bindings if b.uniform is None]
-    assert all(b.operand is None and scratch[b.scratch] <= limit for b in bound)
+    assert all(sizes[b.operand or b.scratch] <= limit for b in bound)
     copied = sum(c.nbytes for item in plan.passes for c in item.after)
-    assert copied == plan.output_nbytes
+    assert copied in (0, plan.output_nbytes)
+    assert copied or plan.output_nbytes <= limit
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "limit"),
+    [
+        ((6, 1, 5, 5), (1, 1, 3, 3), 128),  # an odd number of halves in an image
+        ((1, 1, 5, 5), (7, 1, 3, 3), 64),  # in a channel
+        ((1, 1, 10, 4), (3, 1, 1, 1), 120),  # in the bias
+    ],
+)
+def test_halves_are_copied_in_pairs(x: Any, w: Any, limit: int) -> None:
+    capabilities = Capabilities(("shader-f16",), device(limit).limits)
+    plan = builtin("fusedconv").plan(x, w, bias=True, dtype="float16", device=capabilities)
+    listed = [c for item in plan.passes for c in (*item.before, *item.after)]
+    assert listed
+    assert all(n % 4 == 0 for c in listed for n in (c.source_offset, c.target_offset, c.nbytes))
 
 
 def test_what_fits_is_not_cut() -> None:
@@ -99,7 +120,17 @@ def test_what_fits_is_not_cut() -> None:
 
 def test_what_cannot_be_served_says_how_large_it_is() -> None:
     plan = builtin("fusedconv").plan
-    with pytest.raises(UnsupportedError, match="x has 1024 bytes.*at most 1000"):
+    with pytest.raises(UnsupportedError, match=r"x has 1024 bytes.*at most 1000"):
         plan((1, 1, 256), (1, 1, 1), device=device(512, 1000))
     with pytest.raises(UnsupportedError, match="cannot be cut into parts of at most 16 bytes"):
         plan((1, 64, 2), (1, 64, 1), device=device(16))
+
+
+def test_what_cannot_be_served_is_told_at_once() -> None:
+    """However many ways of cutting there are."""
+    plan = builtin("fusedconv").plan
+    with pytest.raises(UnsupportedError, match="cannot be cut"):
+        plan((9, 64, 9000, 2), (9000, 64, 1, 1), device=device(100, 2**40))
+    halves = Capabilities(("shader-f16",), device(30_000, 2**40).limits)
+    with pytest.raises(UnsupportedError, match="copied in pairs"):
+        plan((1, 3, 901, 901), (1, 3, 1, 1), dtype="float16", device=halves)

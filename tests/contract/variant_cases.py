@@ -1,8 +1,8 @@
 """For every variant, small requests that reach each branch of its templates.
 
 Two requests take the same branches when their WGSL has the same lines, numbers apart. They are
-drawn (the same ones every time), thresholds of size are lowered by tunables, and of those with the same
-branches the cheapest is kept.
+drawn (the same ones every time), thresholds of size are lowered by tunables, and of those with the
+same branches the cheapest is kept.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ SMALL = {
     "CONV1D_REG_MIN_TILE_COUNT": 1,
     "CONV1D_REG_MIN_KERNEL_ROWS": 1,
 }
+
+# Tiles of the implicit product: as chosen, with more columns than threads, sliced thin.
+TILES: tuple[dict[str, float], ...] = (
+    {},
+    {"GEMM_TILE_M": 8, "GEMM_TILE_N": 64, "GEMM_THREAD_M": 8, "GEMM_THREAD_N": 2},
+    {"GEMM_MIN_SLICE_TILES": 1},
+)
 
 
 @dataclass(frozen=True)
@@ -118,10 +125,12 @@ def variant_cases(
 def drawn(dtype: str, draws: int, seed: int) -> Iterator[tuple[Any, Any, dict[str, Any], Any]]:
     """Valid requests, each with lowered thresholds, some with other tunables too."""
     rng = Random(seed)
+    tiles = Random(seed)
     for i in range(draws):
         n = rng.choice([1, 2, 2, 2, 3])
         x, w, arguments = draw(rng, n, dtype, bool(i & 1), bool(i & 2))
         tunables: dict[str, float] = dict(SMALL)
         if rng.random() < 0.2:
             tunables["TILED_SPLIT_K_MODE"] = 0
+        tunables |= tiles.choice(TILES)
         yield x, w, arguments, tunables
