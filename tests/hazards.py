@@ -83,8 +83,8 @@ EPILOGUE = [
 
 # Reads past the end of a tile, of a row, of K.
 TILES = [
-    *(Case((1, c, 7, 9), (33, c, 1, 1), bias=True) for c in (37, 40, 104)),
-    *(Case((2, c, 6, 7), (31, c, 3, 3), {"pads": [1] * 4}) for c in (40, 104)),
+    *(Case((1, c, 7, 9), (33, c, 1, 1), bias=True) for c in (37, 104)),
+    Case((2, 40, 6, 7), (31, 40, 3, 3), {"pads": [1] * 4}),
     Case((1, 520, 5, 5), (65, 520, 1, 1)),
     Case((1, 104, 9, 8), (63, 104, 3, 3), {"strides": [2, 2]}, z=True),
     Case((1, 40, 65), (65, 40, 3), {"pads": [1, 1]}),
@@ -126,8 +126,8 @@ CASES: Mapping[str, list[HazardCase]] = {
     "variants": VARIANTS,
     "long": LONG,
 }
-# The kinds that run in f16 too.
-HALF = ("epilogue", "tiles", "long")
+# The kinds that run in f16 too: where indices could be f16 numbers.
+HALF = ("long",)
 
 HERE, CONTRACT = "tests/browser/test_hazards.py::", "tests/contract/test_hazards.py::"
 REQUEST = "tests/contract/test_request.py::"

@@ -17,13 +17,14 @@ from fusedconv import Capabilities
 from fusedconv.operator import builtin
 from fusedconv.request import Request
 
-from ..contract.variant_cases import SMALL
+from ..contract.variant_cases import SMALL, SMALL_TILES
 from ..fills import difference, expected, hashed, operands
 from ..hazards import CASES, HALF, HazardCase
 from .conftest import BrowserPython
 
 pytestmark = pytest.mark.needs_numpy
 OPERATOR = builtin("fusedconv")
+LOW = {**SMALL, **SMALL_TILES}
 TRANSPOSED = builtin("convtranspose")
 
 RUN = """
@@ -62,7 +63,7 @@ def arguments(case: HazardCase, dtype: str) -> dict[str, Any]:
 
 
 def eligible(
-    case: HazardCase, dtype: str, capabilities: Capabilities, tunables: Mapping[str, int] = SMALL
+    case: HazardCase, dtype: str, capabilities: Capabilities, tunables: Mapping[str, float] = LOW
 ) -> list[str]:
     """Every variant that can serve a request, thresholds of size lowered."""
     request = OPERATOR.request(case.x, case.w, **arguments(case, dtype))
@@ -103,7 +104,7 @@ def check(browser_python: BrowserPython, cases: Sequence[HazardCase], dtype: str
     capabilities = device(browser_python)
     listed = [(c, variant) for c in cases for variant in eligible(c, dtype, capabilities)]
     assert len(listed) >= len(cases)
-    jobs = [job(c, dtype, variant=variant, tunables=SMALL) for c, variant in listed]
+    jobs = [job(c, dtype, variant=variant, tunables=LOW) for c, variant in listed]
     return faults(browser_python(RUN, cases=jobs), listed, dtype)
 
 
@@ -138,7 +139,7 @@ async def poison(nbytes, dtype):
 def test_poisoned_scratch(browser_python: BrowserPython) -> None:
     """Idle buffers of every size that a call takes are full of NaN; none of it is multiplied."""
     listed = SCRATCH
-    jobs = [job(case, "float32", variant=v, tunables=SMALL) for case, v in listed]
+    jobs = [job(case, "float32", variant=v, tunables=LOW) for case, v in listed]
     results = browser_python(
         "import fusedconv, numpy as np\n"
         + POISON

@@ -29,12 +29,21 @@ SMALL = {
     "CONV1D_REG_MIN_KERNEL_ROWS": 1,
 }
 
+# Tiles that software adapters compile within a second, where tiles do not matter.
+SMALL_TILES: dict[str, float] = {
+    "GEMM_TILE_M": 8,
+    "GEMM_TILE_N": 64,
+    "GEMM_THREAD_M": 8,
+    "GEMM_THREAD_N": 2,
+    "WINOGRAD_TILE_M": 16,
+    "WINOGRAD_TILE_N": 16,
+    "WINOGRAD_TILE_K": 4,
+    "WINOGRAD_THREAD_M": 4,
+    "WINOGRAD_THREAD_N": 4,
+}
+
 # Tiles of the implicit product: as chosen, with more columns than threads, sliced thin.
-TILES: tuple[dict[str, float], ...] = (
-    {},
-    {"GEMM_TILE_M": 8, "GEMM_TILE_N": 64, "GEMM_THREAD_M": 8, "GEMM_THREAD_N": 2},
-    {"GEMM_MIN_SLICE_TILES": 1},
-)
+TILES: tuple[dict[str, float], ...] = ({}, SMALL_TILES, {"GEMM_MIN_SLICE_TILES": 1})
 
 
 @dataclass(frozen=True)
