@@ -12,19 +12,20 @@ import pytest
 from fusedconv.devices import DEVICES
 from fusedconv.operator import Operator, builtin, load_operator, shaders_folder
 
-from ..contract.variant_cases import Case, variant_cases
+from ..contract.variant_cases import SMALL_TILES, Case, variant_cases
 from ..fills import difference, expected, operands
 from .conftest import BrowserPython
 
 HALF = pytest.mark.needs_f16
+TEMPLATES = ("conv-1x1-subgroup-matrix.wgsl.jinja", "ext-matrix-product.wgsl.jinja")
 
 
 def pairs() -> list[Any]:
-    """Variant and dtype, for every variant on the template and the dtypes that it takes."""
+    """Variant and dtype, for every variant with matrices and the dtypes that it takes."""
     return [
         pytest.param(variant.id, dtype, marks=HALF if dtype == "float16" else ())
         for variant in builtin("fusedconv").manifest.variants
-        if variant.passes[-1].shader == "conv-1x1-subgroup-matrix.wgsl.jinja"
+        if variant.passes[-1].shader in TEMPLATES
         for dtype, other in (("float32", "f16"), ("float16", "f32"))
         if not any(guard.startswith(f'dtypes.T == "{other}"') for guard in variant.when)
     ]
@@ -71,21 +72,28 @@ def emulating() -> Operator:
     return load_operator(manifest)
 
 
+def device_of(variant: str) -> str:
+    """One with matrices of 8x8x8, of both types, or one with 16 rows."""
+    return "h200" if "_16x" in variant else "apple"
+
+
 @cache
-def cases(dtype: str) -> dict[str, list[Case]]:
-    """Requests for each branch of the kernels, on a device with 8x8x8 matrices of both types."""
-    return variant_cases(emulating(), DEVICES["apple"], dtype, draws=1500)
+def cases(device: str, dtype: str) -> dict[str, list[Case]]:
+    """Requests for each branch of the kernels."""
+    return variant_cases(emulating(), DEVICES[device], dtype, draws=1500)
 
 
 @pytest.mark.needs_numpy
 @pytest.mark.parametrize(("variant", "dtype"), pairs())
 def test_emulated(variant: str, dtype: str, browser_python: BrowserPython) -> None:
-    listed = cases(dtype)[variant][:4]
+    device = device_of(variant)
+    listed = cases(device, dtype)[variant][: 2 if variant.startswith("ext") else 4]
     assert listed, "no request was drawn that this variant serves"
     jobs: list[dict[str, Any]] = []
     for case in listed:
         request = emulating().request(case.x, case.w, **case.arguments)
-        plan = emulating().plan_request(request, DEVICES["apple"], True, case.tunables, variant)
+        tunables = {**case.tunables, **SMALL_TILES}
+        plan = emulating().plan_request(request, DEVICES[device], True, tunables, variant)
         jobs.append({**operands(request.shapes, dtype), "plan": plan.to_dict()})
     results = browser_python(RUN, cases=jobs)
     for case, job, got in zip(listed, jobs, results, strict=True):

@@ -40,6 +40,10 @@ SMALL_TILES: dict[str, float] = {
     "WINOGRAD_TILE_K": 4,
     "WINOGRAD_THREAD_M": 4,
     "WINOGRAD_THREAD_N": 4,
+    "MATRIX_SUBGROUPS_M": 2,
+    "MATRIX_SUBGROUPS_N": 1,
+    "MATRIX_DOWN": 1,
+    "MATRIX_ACROSS": 2,
 }
 
 # Tiles of the implicit product: as chosen, with more columns than threads, sliced thin.
