@@ -151,7 +151,7 @@ def test_the_network_is_tensorflows(
 
 
 def test_a_run_leaves_nothing_on_the_gpu(browser_python: BrowserPython) -> None:
-    before, loaded, after, end = browser_python(
+    before, loaded, first, second, end = browser_python(
         LOAD
         + """
 def held():
@@ -162,6 +162,10 @@ loaded = held()
 data = [float(i % 251) for i in range(3 * 9 * 7)]
 x = await upload(data, 9, 7)
 (await network(x)).free()
+# What the first run leaves are the weights as the chosen kernels want them.
+first = held()
+(await network(x)).free()
+second = held()
 x.free()
 after = held()
 
@@ -178,8 +182,8 @@ except Stop:
 x.free()
 assert held() == after
 network.free()
-[before, loaded, after, held()]
+[before, loaded, first, second, held()]
 """
     )
-    assert loaded > before
-    assert (after, end) == (loaded, before)
+    assert before < loaded <= first
+    assert (second, end) == (first, before)

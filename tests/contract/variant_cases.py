@@ -27,6 +27,7 @@ SMALL = {
     "IMPLICIT_SGMAT_MIN_OUTPUT_PIXELS": 1,
     "CONV1D_REG_MIN_TILE_COUNT": 1,
     "CONV1D_REG_MIN_KERNEL_ROWS": 1,
+    "GEMM_ROWS_MIN_PRODUCTS": 0,
 }
 
 # Tiles that software adapters compile within a second, where tiles do not matter.
