@@ -66,7 +66,8 @@ async function open(problem) {
     pad, bias, activation: "relu" });
   const finish = async () => {
     backend.endComputePassEncoder();
-    backend.submitQueue();
+    // It submits by itself after some dispatches, and then has no encoder.
+    if (backend.commandEncoder) backend.submitQueue();
     await device.queue.onSubmittedWorkDone();
   };
   await apply(x).data();
