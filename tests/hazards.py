@@ -106,6 +106,7 @@ VARIANTS = [
     *(Case((1, c, 20, 20), (32, c, 3, 3), {"strides": [2, 2], "pads": [1] * 4}) for c in (9, 12)),
     Case((1, 5, 5, 6, 7), (7, 5, 3, 3, 3), {"strides": [1, 2, 1], "pads": [1] * 6}, bias=True),
     Case((1, 2, 30, 31), (3, 2, 13, 11), {"pads": [6, 5, 6, 5]}, z=True),
+    Case((1, 8, 11, 30), (8, 4, 3, 3), {"group": 2, "strides": [2, 3], "dilations": [1, 2]}),
 ]
 
 # Axes longer than what f16 counts exactly, 2048, and than its largest number, 65504.
@@ -117,6 +118,16 @@ LONG = [
     Case((1, 1, 260, 257), (1, 1, 3, 3)),
 ]
 
+# Sums that f16 cannot hold on the way, however they are ordered.
+SUMS = [
+    Case((1, 40000, 1, 1), (2, 40000, 1, 1)),
+    Case((1, 6000, 3, 3), (2, 6000, 3, 3)),
+    Case((1, 14000, 3), (3, 14000, 3)),
+    Case((1, 12000, 3, 4), (4, 6000, 3, 3), {"group": 2}),
+    Case((1, 2, 60, 80), (4, 1, 60, 75), {"group": 2}),
+    Case((1, 2500, 2, 3, 3), (2, 2500, 2, 3, 3)),
+]
+
 CASES: Mapping[str, list[HazardCase]] = {
     "padding": PADDING,
     "same": SAME,
@@ -125,9 +136,10 @@ CASES: Mapping[str, list[HazardCase]] = {
     "tiles": TILES,
     "variants": VARIANTS,
     "long": LONG,
+    "sums": SUMS,
 }
-# The kinds that run in f16 too: where indices could be f16 numbers.
-HALF = ("long",)
+# The kinds that run in f16 too: where indices or sums could be f16 numbers.
+HALF = ("long", "sums")
 
 HERE, CONTRACT = "tests/browser/test_hazards.py::", "tests/contract/test_hazards.py::"
 REQUEST = "tests/contract/test_request.py::"
@@ -136,12 +148,19 @@ EXECUTION = "tests/browser/test_execution.py::"
 OPERANDS = "tests/contract/test_operands.py::"
 TENSOR = "tests/browser/test_tensor.py::"
 DEVICE = "tests/browser/test_device.py::"
+SELECTION = "tests/contract/test_selection.py::"
 TRANSPOSED = "tests/browser/test_convtranspose.py::"
 
 GUARDS: Mapping[str, tuple[str, ...]] = {
     # Shapes and padding.
-    "four different pads, with channels a multiple of 4 and not": (HERE + "test_case[padding]",),
-    "odd SAME totals made symmetric; UPPER and LOWER swapped": (HERE + "test_case[same]",),
+    "four different pads, with channels a multiple of 4 and not": (
+        HERE + "test_case[padding]",
+        CONTRACT + "test_padding_has_one_source",
+    ),
+    "odd SAME totals made symmetric; UPPER and LOWER swapped": (
+        HERE + "test_case[same]",
+        CONTRACT + "test_padding_has_one_source",
+    ),
     "pads computed a second time, unlike the shape's": (
         CONTRACT + "test_padding_has_one_source",
         HERE + "test_case[same]",
@@ -161,10 +180,14 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
     ),
     "the residual's memory reused for the output; z and x one tensor": (
         HERE + "test_operands_are_left_as_they_are",
+        EXECUTION + "test_out_is_written_and_checked",
     ),
     "a missing bias read from a stale buffer": (HERE + "test_requests_that_differ_in_one_thing",),
     # Numbers.
-    "f16 accumulation": (NUMBERS + "test_halves_are_summed_in_f32",),
+    "f16 accumulation": (
+        NUMBERS + "test_halves_are_summed_in_f32",
+        HERE + "test_half[sums]",
+    ),
     "f16 index arithmetic": (HERE + "test_half[long]",),
     "WGSL that only one variant, activation or dtype has and that does not compile": (
         "tests/browser/test_wgsl.py::test_every_shader_compiles",
@@ -175,10 +198,16 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
     ),
     "slack times zero, where the slack holds NaN": (
         HERE + "test_poisoned_scratch",
+        HERE + "test_not_a_number_stays_with_its_channel_and_image",
+        NUMBERS + "test_nan_and_infinity_stay_in_their_windows",
         EXECUTION + "test_results_do_not_depend_on_what_pooled_buffers_held",
     ),
-    "loops over K that run past its end": (HERE + "test_case[tiles]",),
+    "loops over K that run past its end": (
+        HERE + "test_case[tiles]",
+        HERE + "test_not_a_number_stays_with_its_channel_and_image",
+    ),
     "NaN tests folded away; NaN that spreads": (
+        CONTRACT + "test_nan_is_told_by_its_bits",
         NUMBERS + "test_activations",
         NUMBERS + "test_nan_and_infinity_stay_in_their_windows",
     ),
@@ -194,6 +223,7 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
     ),
     "scratch over the binding limit; a device with WebGPU's default limits": (
         CONTRACT + "test_plans_stay_within_the_device",
+        CONTRACT + "test_large_tiles_stay_within_the_device",
         HERE + "test_a_device_with_default_limits",
     ),
     "tensors over the binding limit": (
@@ -204,9 +234,17 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
         TENSOR + "test_halves_round_trip_with_odd_counts",
         EXECUTION + "test_halves_with_an_odd_count",
     ),
-    "a cache key that lacks something": (HERE + "test_requests_that_differ_in_one_thing",),
+    "a cache key that lacks something": (
+        CONTRACT + "test_what_differs_in_one_thing_has_another_kernel",
+        HERE + "test_requests_that_differ_in_one_thing",
+        HERE + "test_dtypes_that_take_turns",
+        HERE + "test_one_prepared_object_serves_many_requests",
+    ),
     "an empty run before a real one": (HERE + "test_empty_before_real",),
-    "two runs at once, one of them failing": (EXECUTION + "test_one_failing_harms_no_other",),
+    "two runs at once, one of them failing": (
+        EXECUTION + "test_one_failing_harms_no_other",
+        EXECUTION + "test_calls_keep_their_order",
+    ),
     "a lost device that yields zeros": (
         DEVICE + "test_a_lost_device_is_an_error_and_then_replaced",
     ),
@@ -217,16 +255,20 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
     "memory or proxies that grow with runs, failing ones too": (
         EXECUTION + "test_thousands_of_calls_leave_memory_flat",
         HERE + "test_mixed_calls_leave_memory_flat",
+        EXECUTION + "test_a_batch_is_one_submission",
     ),
     # Host side.
     "views, byte orders, dtypes, scalars, lists": (
         OPERANDS + "test_any_numpy_view",
+        OPERANDS + "test_buffers_with_a_shape",
+        OPERANDS + "test_dtypes_must_agree",
         OPERANDS + "test_everything_else_is_refused_with_the_remedy",
         "tests/browser/test_operands.py::test_numpy_views_and_byte_orders",
     ),
     "attributes as NumPy integers, tuples, arrays, bytes": (REQUEST + "test_output_shape",),
     "a view into memory that moves or changes": (
         EXECUTION + "test_operands_may_change_after_the_call",
+        DEVICE + "test_operands_may_change_while_the_device_opens",
     ),
     "no Float16Array; no run_sync": (
         TENSOR + "test_reading_for_javascript",
@@ -234,12 +276,15 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
     ),
     # Transposed.
     "auto_pad, output_padding, stride with dilation, output_shape, odd channels": (
+        "tests/contract/test_convtranspose.py::test_the_reference_agrees_with_onnxruntime",
         TRANSPOSED + "test_random_requests",
         TRANSPOSED + "test_onnx",
     ),
     # Oracles.
     # Outputs are NaN before, variants are pinned.
     "zeros, stale data and silent fallbacks that look like success": (
+        SELECTION + "test_a_pinned_variant_runs_or_says_which_guard_failed",
+        SELECTION + "test_the_same_choice_as_a_naive_reading",
         HERE + "test_case[padding]",
         CONTRACT + "test_every_guard_exists",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from .conftest import BrowserPython
@@ -40,6 +41,24 @@ def test_the_adapters_limits_and_features_are_asked_for(browser_python: BrowserP
     assert isinstance(results[3], int)
     assert "open" in results[4]
     assert results[5:] == [False, True]
+
+
+def test_operands_may_change_while_the_device_opens(browser_python: BrowserPython) -> None:
+    results = browser_python(
+        HANDMADE
+        + """
+from fusedconv.gpu.device import current
+(await fusedconv.device(without="timestamp-query")).close()
+gc.collect()
+x, w = ramp(1, 1, 5, start=1), ramp(1, 1, 5)
+none = current() is None
+call = run(Handmade("x[i] * 100 + w[i]"), x, w)
+x[:], w[:] = -1, -1
+[none, await call]
+"""
+    )
+    assert results[0] is True
+    np.testing.assert_array_equal(results[1].ravel(), 100 * (np.arange(5) + 1) + np.arange(5))
 
 
 def test_one_owner_closing_leaves_the_others(browser_python: BrowserPython) -> None:

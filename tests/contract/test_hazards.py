@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from random import Random
@@ -22,6 +23,7 @@ from fusedconv.reference import padding
 from fusedconv.request import conv_padding
 
 from ..hazards import CASES, GUARDS, HazardCase
+from ..mutants import MUTANTS
 from .random_requests import random_conv
 from .random_transposed import random_transposed
 
@@ -44,6 +46,15 @@ def test_every_guard_exists() -> None:
             function, _, kind = name.partition("[")
             assert function in functions, test
             assert not kind or kind[:-1] in CASES, test
+
+
+def test_every_hazard_has_its_mutants() -> None:
+    """Whose old text is still there once, and whose tests the table names."""
+    assert {mutant.hazard for mutant in MUTANTS} == set(GUARDS)
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    for mutant in MUTANTS:
+        assert (ROOT / mutant.file).read_text("utf-8").count(mutant.old) == 1, mutant.name
+        assert set(mutant.tests) <= set(GUARDS[mutant.hazard]), mutant.name
 
 
 def drawn(name: str, device: str, rng: Random) -> Plan:
@@ -73,6 +84,28 @@ def workgroup_bytes(wgsl: str) -> int:
     return total
 
 
+def over_the_limits(plan: Plan, limits: Mapping[str, int]) -> list[str]:
+    """What a plan takes more of than a device has."""
+    sizes = {s.id: s.nbytes for s in plan.scratch}
+    sizes |= {k: DTYPE_BYTES[plan.dtype] * prod(v) for k, v in plan.operands.items()}
+    sizes["y"] = plan.output_nbytes
+    over = set()
+    for item in plan.passes:
+        stored = [b for b in item.bindings if b.uniform is None]
+        (text,) = re.findall(r"@workgroup_size\(([^)]*)\)", item.wgsl)
+        size = [int(n) for n in text.split(",")]
+        taken = {
+            "maxStorageBuffersPerShaderStage": len(stored),
+            "maxStorageBufferBindingSize": max(sizes[b.operand or b.scratch or ""] for b in stored),
+            "maxComputeWorkgroupsPerDimension": max(item.dispatch),
+            "maxComputeInvocationsPerWorkgroup": prod(size),
+            "maxComputeWorkgroupSizeX": size[0],
+            "maxComputeWorkgroupStorageSize": workgroup_bytes(item.wgsl),
+        }
+        over |= {name for name, value in taken.items() if value > limits[name]}
+    return sorted(over)
+
+
 @pytest.mark.parametrize("device", sorted(DEVICES))
 @pytest.mark.parametrize("name", DRAWS)
 def test_plans_stay_within_the_device(name: str, device: str) -> None:
@@ -80,20 +113,34 @@ def test_plans_stay_within_the_device(name: str, device: str) -> None:
     limits, rng = DEVICES[device].limits, Random(f"{name} {device}")
     for _ in range(60):
         plan = drawn(name, device, rng)
-        sizes = {s.id: s.nbytes for s in plan.scratch}
-        sizes |= {k: DTYPE_BYTES[plan.dtype] * prod(v) for k, v in plan.operands.items()}
-        sizes["y"] = plan.output_nbytes
-        for item in plan.passes:
-            stored = [b for b in item.bindings if b.uniform is None]
-            assert len(stored) <= limits["maxStorageBuffersPerShaderStage"]
-            bound = max(sizes[b.operand or b.scratch or ""] for b in stored)
-            assert bound <= limits["maxStorageBufferBindingSize"]
-            assert max(item.dispatch) <= limits["maxComputeWorkgroupsPerDimension"]
-            (size,) = re.findall(r"@workgroup_size\(([^)]*)\)", item.wgsl)
-            size = [int(n) for n in size.split(",")]
-            assert prod(size) <= limits["maxComputeInvocationsPerWorkgroup"]
-            assert size[0] <= limits["maxComputeWorkgroupSizeX"]
-            assert workgroup_bytes(item.wgsl) <= limits["maxComputeWorkgroupStorageSize"]
+        assert not over_the_limits(plan, limits), plan
+
+
+# Tiles that ask for more threads, or more of their memory, than some devices have.
+LARGE_TILES: list[dict[str, float]] = [
+    {"GEMM_TILE_M": 128, "GEMM_TILE_N": 128, "GEMM_TILE_K": 32, "GEMM_STAGES": 2},
+    {"GEMM_TILE_M": 128, "GEMM_TILE_N": 256, "GEMM_THREAD_M": 4, "GEMM_THREAD_N": 4},
+]
+
+
+@pytest.mark.parametrize("device", ["defaults", "desktop-f16"])
+@pytest.mark.parametrize("name", DRAWS)
+def test_large_tiles_stay_within_the_device(name: str, device: str) -> None:
+    rng, operator = Random(name), builtin(name)
+    capabilities = Capabilities() if device == "defaults" else DEVICES[device]
+    planned = 0
+    for _ in range(40):
+        x, w, arguments = DRAWS[name](rng)
+        request = operator.request(x, w, **{**arguments, "dtype": "float32"})
+        for tiles in LARGE_TILES:
+            selection = operator.selection(request, capabilities, True, tiles)
+            for variant in selection.variants:
+                if selection.refusal(variant) is not None:
+                    continue
+                plan = operator.plan_request(request, capabilities, True, tiles, variant.id)
+                planned += 1
+                assert not over_the_limits(plan, capabilities.limits), variant.id
+    assert planned
 
 
 def test_padding_has_one_source() -> None:
@@ -135,6 +182,12 @@ def test_no_infinity_in_wgsl(params: tuple[float, float]) -> None:
         plan = fusedconv.plan(case.x, case.w, bias=case.bias, z=case.z, **more)
         for item in plan.passes:
             assert not re.search(r"(?i)\b(inf|nan|infinity)f?\b|1e\+?39", item.wgsl)
+
+
+def test_nan_is_told_by_its_bits() -> None:
+    """Compilers may take it that no number differs from itself."""
+    for file in (ROOT / "shaders").rglob("*.jinja"):
+        assert not re.search(r"\b(\w+) (?:!=|==) \1\b[^ %]*;", file.read_text("utf-8")), file.name
 
 
 def test_what_differs_in_one_thing_has_another_kernel() -> None:
