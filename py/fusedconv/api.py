@@ -8,12 +8,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .calls import Call, submitted
+from .errors import RequestError
 from .memory import MemoryReport
 from .operands import common_dtype, source_of
-from .operator import OPERATORS, Operator, builtin, frozen
+from .operator import OPERATORS, Operator, builtin, frozen, shipped
 from .plan import DTYPE_BYTES
 from .profiling import CallRecord, Profile
-from .request import as_shape, dtype_name
+from .request import as_shape, check_elements, dtype_name, flag
 from .tensor import GpuTensor
 from .tuning import Progress, Tuning, tunings
 
@@ -114,7 +115,7 @@ def run_operator(
             for name, value in given.items()
             if value is not None or name in ("x", "w")
         }
-        dtype = common_dtype(sources, cast)
+        dtype = common_dtype(sources, flag(cast, "cast"))
         shapes = {name: source.shape for name, source in sources.items()}
         key = (operator, tunings.revision, *shapes.items(), dtype, frozen(options))
 
@@ -161,7 +162,10 @@ def prepare(
     does, unless that is known; a function given as `tune` is its `progress`.
     """
     options = {"extensions": extensions, "tunables": tunables, "variant": variant, **attributes}
-    return _prepare(builtin(OPERATORS[transposed]), w, bias, options, cast, tune)
+    try:
+        return _prepare(shipped(transposed), w, bias, options, flag(cast, "cast"), tune)
+    except Exception as error:
+        return Call(error=error)
 
 
 def _prepare(
@@ -203,7 +207,11 @@ async def tune(
     """
     from .tuner import tune as measure
 
-    operator = builtin(OPERATORS[transposed])
+    if not isinstance(seconds, (int, float)) or not seconds >= 0:
+        raise RequestError("seconds", repr(seconds), "a number, 0 or more")
+    if progress is not None and not callable(progress):
+        raise RequestError("progress", type(progress).__name__, "a function")
+    operator, again = shipped(transposed), flag(again, "again")
     request = operator.request(x_shape, w_shape, dtype=dtype, bias=bias, z=z, **attributes)
     return await measure(operator, request, seconds, progress, again)
 
@@ -215,7 +223,7 @@ def array(x: Any, *, cast: bool = False) -> Coroutine[Any, Any, GpuTensor]:
     try:
         source = source_of("x", x)
         dtype = source.dtype if source.usable else "float32"
-        return upload(source.ready(dtype, cast))
+        return upload(source.ready(dtype, flag(cast, "cast")))
     except Exception as error:
         return Call(error=error)
 
@@ -225,6 +233,7 @@ async def empty(shape: Sequence[int], dtype: object = "float32") -> GpuTensor:
     from .transfers import empty_tensor
 
     sizes, name = as_shape(shape, "shape"), dtype_name(dtype)
+    check_elements(shape=sizes)
     return await empty_tensor(sizes, name, math.prod(sizes) * DTYPE_BYTES[name])
 
 

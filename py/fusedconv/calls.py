@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Call", "Turn", "Turns", "submitted", "turns"]
+__all__ = ["Call", "Turn", "Turns", "kept", "submitted", "turns"]
 
 T = TypeVar("T")
 # Python 3.11, where nothing runs, has no eager tasks.
@@ -84,6 +84,21 @@ class Call(Coroutine[Any, Any, T], Generic[T]):
 
     def close(self) -> None:
         """Nothing to close: the work goes on."""
+
+
+async def kept(promise: Awaitable[T], unwanted: Callable[[T], None]) -> T:
+    """Await a promise of JavaScript's; a result that comes after a cancellation is `unwanted`."""
+    future = asyncio.ensure_future(promise)
+
+    def late(done: asyncio.Future[T]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            unwanted(done.result())
+
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(late)
+        raise
 
 
 class Turns:

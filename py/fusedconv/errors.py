@@ -20,6 +20,10 @@ __all__ = [
 ]
 
 
+# How much of what was given an error repeats.
+LONGEST = 200
+
+
 class FusedConvError(Exception):
     """Base of every error raised on purpose by this package."""
 
@@ -31,7 +35,9 @@ class RequestError(FusedConvError, ValueError):
         self.argument = argument
         self.got = got
         self.allowed = allowed
-        super().__init__(f"{argument}: got {got}; allowed: {allowed}")
+        text = str(got)
+        shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        super().__init__(f"{argument}: got {shown}; allowed: {allowed}")
 
 
 class ManifestError(FusedConvError, ValueError):

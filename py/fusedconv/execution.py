@@ -7,10 +7,11 @@ the order of the calls.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from .calls import Call, Turn, submitted, turns
+from .calls import Call, Turn, kept, submitted, turns
 from .errors import ManifestError, RequestError
 from .gpu.buffers import Storage, promised
 from .gpu.device import Gpu, acquire, current
@@ -45,6 +46,8 @@ def checked_out(out: Any) -> GpuTensor | None:
     """The caller's `out=`, which must be a tensor."""
     if out is not None and not isinstance(out, GpuTensor):
         raise RequestError("out", type(out).__name__, "a GpuTensor (fusedconv.empty makes one)")
+    if out is not None and out.freed:
+        raise RequestError("out", f"a freed {out!r}", "a tensor that is not freed")
     return out
 
 
@@ -156,7 +159,7 @@ class Invocation:
             tensor.free()
 
     async def finish_later(self, gpu: Gpu, target: Target, promise: Awaitable[int | str]) -> Any:
-        return await self.finished(gpu, target, await promised(gpu, promise))
+        return await self.finished(gpu, target, await promised(gpu, promise, self.out is None))
 
     def later(self, gpu: Gpu | None, target: Target | None, operands: list[Any]) -> Call[Any]:
         """The call, for when its device and pipelines are there and its turn has come."""
@@ -191,18 +194,30 @@ class Invocation:
             if out is not None:
                 out.drop()
         if not isinstance(result, int):
-            result = await promised(gpu, result)
+            result = await promised(gpu, result, self.out is None)
         return await self.finished(gpu, target, result)
 
     async def profiled(self, gpu: Gpu, target: Target, storages: list[Storage]) -> Any:
         profile: Profile = active_profiles[-1]
         out = self.out.storage.id if self.out is not None else 0
         ids = [s.id for s in storages]
-        text = await gpu.bridge.profile(target.id, profile.repeat, out, *ids, *gpu.take_garbage())
+        promise = gpu.bridge.profile(target.id, profile.repeat, out, *ids, *gpu.take_garbage())
+        text = await kept(promise, lambda text: None if out else give_back(gpu, text))
         if '"kind"' in text:
             raise error_of(text)
-        buffer = profile.add(target.plan, text)
+        try:
+            buffer = profile.add(target.plan, text)
+        except BaseException:  # of the caller's own function
+            if not out:
+                give_back(gpu, text)
+            raise
         return await self.finished(gpu, target, buffer)
+
+
+def give_back(gpu: Gpu, text: str) -> None:
+    """Release the output of a profiled call, which nobody wants."""
+    if '"kind"' not in text:
+        gpu.garbage.append(json.loads(text)["out"])
 
 
 async def synchronize() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import ManifestError
+from .errors import ManifestError, RequestError
 from .expressions import compile_expression
 from .manifest import Manifest, expressions_of, parse
 from .operator import Operator, shaders_folder
@@ -20,6 +20,9 @@ def load(
     manifest: str | Path | Mapping[str, Any], templates: str | Path | Mapping[str, str] | None
 ) -> Operator:
     """See `fusedconv.load_operator`."""
+    for argument, value in (("manifest", manifest), ("templates", templates)):
+        if not isinstance(value, (str, Path, Mapping)) and (value is not None or value is manifest):
+            raise RequestError(argument, type(value).__name__, "a folder, a path, a URL or a dict")
     if isinstance(manifest, Mapping):
         data: Any = manifest
         place: str | Path = shaders_folder() / str(data.get("name", "")).lower()
@@ -40,11 +43,12 @@ def read_manifest(where: str | Path) -> tuple[Any, str | Path]:
         url = text if text.endswith(".json") else text.rstrip("/") + "/manifest.json"
         return from_json(fetch(url), url), url.rsplit("/", 1)[0]
     path = Path(where)
-    path = path / "manifest.json" if path.is_dir() else path
     try:
+        path = path / "manifest.json" if path.is_dir() else path
         return from_json(path.read_text("utf-8"), str(path)), path.parent
-    except OSError as error:
-        raise ManifestError(str(path), f"cannot be read ({error.strerror})") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ManifestError(str(path), f"cannot be read ({reason})") from None
 
 
 def from_json(text: str, where: str) -> Any:

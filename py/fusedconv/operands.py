@@ -240,7 +240,8 @@ def _split_format(text: str) -> tuple[str, str]:
 def source_of(name: str, value: Any) -> Source:
     """Tell what an argument is. Raises `RequestError` naming it, with what to write instead."""
     if isinstance(value, GpuTensor):
-        _ = value.storage  # refuses a freed one
+        if value.freed:
+            raise RequestError(name, f"a freed {value!r}", "a tensor that is not freed")
         return _Resident(name, value)
     if isinstance(value, HostTensor):
         return _Buffer(name, value.raw, value.shape, value.dtype)

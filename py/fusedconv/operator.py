@@ -30,7 +30,7 @@ from .plan import (
     pack_uniform,
     whole_number,
 )
-from .request import Request, conv_request, conv_weights
+from .request import MAX_ELEMENTS, Request, conv_request, conv_weights, flag
 from .request_transposed import conv_transpose_request, conv_transpose_weights
 from .selection import Explanation, Selection
 from .splitting import fits, join, parts_of
@@ -127,11 +127,13 @@ class Operator:
         one, `tunables` overrides the manifest's, `extensions=False` keeps to the published ones.
         Raises `RequestError` for a bad argument, `UnsupportedError` where no variant serves.
         """
-        capabilities = device if device is not None else current()
+        capabilities = planned_for(device)
         key = frozen((x_shape, w_shape, str(dtype), bias, z, extensions, tunables, variant))
         key = (key, frozen(attributes), capabilities.key, tunings.revision)
         found = self._plans.get(key)
         if found is None:
+            extensions = flag(extensions, "extensions")
+            tunables = self.checked_tunables(tunables)
             request = self.request(x_shape, w_shape, dtype=dtype, bias=bias, z=z, **attributes)
             free = extensions and not tunables and variant is None
             found = (self.tuned(request, capabilities) if free else None) or self.plan_request(
@@ -187,8 +189,10 @@ class Operator:
         **arguments: Any,
     ) -> Explanation:
         """A verdict for every variant, with the failing guard's terms and values; see `plan`."""
+        extensions = flag(extensions, "extensions")
+        tunables = self.checked_tunables(tunables)
         request = self.request(x_shape, w_shape, **arguments)
-        capabilities = device if device is not None else current()
+        capabilities = planned_for(device)
         selection = self.selection(request, capabilities, extensions, tunables)
         if variant is not None:
             self.pinned(selection, variant)
@@ -239,21 +243,24 @@ class Operator:
         return scope
 
     def checked_tunables(self, given: Mapping[str, float] | None) -> Mapping[str, float]:
+        if not isinstance(given, Mapping) and given is not None:
+            raise RequestError("tunables", type(given).__name__, "a dict of names and numbers")
         known = set(self.manifest.tunables).union(*(v.tunables for v in self.manifest.variants))
         for name, value in (given or {}).items():
             if name not in known:
-                raise RequestError(
-                    f"tunables[{name!r}]", "an unknown name", ", ".join(sorted(known))
-                )
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise RequestError(f"tunables[{name!r}]", repr(value), "a number")
+                allowed = f"names of the manifest's, such as {nearest(name, known)}"
+                raise RequestError(f"tunables[{name!r}]", "an unknown name", allowed)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (number and abs(value) <= MAX_ELEMENTS):
+                raise RequestError(f"tunables[{name!r}]", repr(value), "a number below 2**32")
         return given or {}
 
     def pinned(self, selection: Selection, name: str) -> Variant:
         """The variant that the caller asks for by id, if it is eligible."""
-        variant = selection.by_id.get(name)
+        variant = selection.by_id.get(name) if isinstance(name, str) else None
         if variant is None:
-            raise RequestError("variant", repr(name), ", ".join(selection.by_id))
+            allowed = f"ids that explain lists, such as {nearest(name, selection.by_id)}"
+            raise RequestError("variant", repr(name), allowed)
         if selection.refusal(variant) is not None:
             verdict = selection.verdict(variant, chosen=False)
             raise UnsupportedError(
@@ -271,7 +278,7 @@ class Operator:
     ) -> Plan:
         """The plan of a checked request; `plan` is this with a cache."""
         selection = self.selection(request, capabilities, extensions, tunables)
-        variant = self.pinned(selection, pin) if pin else selection.choose()
+        variant = self.pinned(selection, pin) if pin is not None else selection.choose()
         if variant is None:
             raise unsupported(selection)
         plan = Plan(
@@ -289,7 +296,8 @@ class Operator:
             return self.split(plan, request, capabilities, (extensions, tunables, pin))
         try:
             return self.planned(plan, variant, selection.scope, tunables or {})
-        except EvaluationError as error:
+        except (EvaluationError, ArithmeticError, TypeError, ValueError) as error:
+            # Tunables can make what no template expects.
             raise UnsupportedError(f"variant {variant.id}: {error}", selection.explain()) from None
 
     def split(
@@ -415,15 +423,43 @@ def frozen(value: Any) -> Any:
 
     1, 1.0 and True are equal as keys but not as attributes, and so are 0.0 and -0.0.
     """
-    if type(value) is int or type(value) is str or value is None:
+    kind = type(value)
+    if kind is int or kind is str or value is None:
         return value
-    if isinstance(value, (list, tuple)):
-        return tuple(map(frozen, value))
-    if isinstance(value, Mapping):
-        return tuple((name, frozen(item)) for name, item in sorted(value.items()))
-    if hasattr(value, "tolist"):
-        return frozen(value.tolist())
-    return type(value).__name__, repr(value)
+    try:
+        if isinstance(value, (list, tuple)):
+            return tuple(map(frozen, value))
+        if kind is float or kind is bool or kind is bytes:
+            return kind.__name__, repr(value)
+        if isinstance(value, Mapping):
+            return tuple((name, frozen(item)) for name, item in sorted(value.items()))
+        if hasattr(value, "tolist"):
+            return frozen(value.tolist())
+    except (RecursionError, TypeError):  # a list in itself, names that are no texts
+        pass
+    # Not even equal to itself at another time, when it may mean something else.
+    return object()
+
+
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """A few of the known names, those most like this one."""
+    import difflib  # only for errors: it is slow to import
+
+    return ", ".join(difflib.get_close_matches(str(name)[:80], known, 3, 0.0))
+
+
+def planned_for(device: Any) -> Capabilities:
+    """What plans are made for: the page's own device where none is given."""
+    if device is None:
+        return current()
+    if not isinstance(device, Capabilities):
+        raise RequestError("device", type(device).__name__, "fusedconv.Capabilities")
+    return device
+
+
+def shipped(transposed: Any) -> Operator:
+    """The shipped operator, direct or transposed."""
+    return builtin(OPERATORS[flag(transposed, "transposed")])
 
 
 _builtin: dict[str, Operator] = {}
@@ -467,11 +503,11 @@ def plan(
     x_shape: Sequence[int], w_shape: Sequence[int], *, transposed: bool = False, **arguments: Any
 ) -> Plan:
     """How a FusedConv, or a transposed one, would run; see `Operator.plan` for the arguments."""
-    return builtin(OPERATORS[transposed]).plan(x_shape, w_shape, **arguments)
+    return shipped(transposed).plan(x_shape, w_shape, **arguments)
 
 
 def explain(
     x_shape: Sequence[int], w_shape: Sequence[int], *, transposed: bool = False, **arguments: Any
 ) -> Explanation:
     """Which variant a request takes and why not the others; see `Operator.explain`."""
-    return builtin(OPERATORS[transposed]).explain(x_shape, w_shape, **arguments)
+    return shipped(transposed).explain(x_shape, w_shape, **arguments)

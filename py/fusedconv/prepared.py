@@ -16,7 +16,7 @@ from .gpu.pipelines import Group, Instance, Kernel
 from .operands import Operand, common_dtype, source_of
 from .operator import Operator
 from .plan import Plan
-from .request import as_shape
+from .request import as_shape, flag
 from .tensor import GpuTensor
 from .transfers import settled, stored
 from .tuning import Progress
@@ -74,15 +74,18 @@ class PreparedConv:
             return Call(error=error)
 
     def _operands(self, x: Any, z: Any) -> dict[str, Operand]:
-        if self._group is None:
-            raise RequestError("conv", "a freed convolution", "one that is not freed")
+        self._check_free()
         operands: dict[str, Operand] = {"x": self._operand("x", x), **self._weights}
         if z is not None:
             operands["z"] = self._operand("z", z)
         return operands
 
+    def _check_free(self) -> None:
+        if self._group is None:
+            raise RequestError("conv", "a freed convolution", "one that is not freed")
+
     def _operand(self, name: str, value: Any) -> Operand:
-        if type(value) is GpuTensor and value.dtype == self.dtype:
+        if type(value) is GpuTensor and value.dtype == self.dtype and not value.freed:
             return value
         return source_of(name, value).ready(self.dtype, self._cast)
 
@@ -131,10 +134,11 @@ class PreparedConv:
 
     def plan(self, x_shape: Sequence[int], z: bool = False) -> Plan:
         """How an input of this shape would run."""
-        return self._plan(as_shape(x_shape, "x_shape"), z)
+        return self._plan(as_shape(x_shape, "x_shape"), flag(z, "z"))
 
     async def warm(self, x_shape: Sequence[int], z: bool = False) -> Plan:
         """Compile what inputs of this shape need, so that the first call does not wait for it."""
+        self._check_free()
         plan = self.plan(x_shape, z)
         key = (as_shape(x_shape, "x_shape"), plan.output_shape if z else None)
         instance = self._instance(*key)
@@ -191,6 +195,8 @@ def prepare_operator(
 ) -> Call[PreparedConv]:
     """Bring the weights to the current device; see `fusedconv.prepare`."""
     try:
+        if not isinstance(tune, bool) and not callable(tune):
+            raise RequestError("tune", repr(tune), "True, False, or a function as its progress")
         if tune and (options["variant"] or options["tunables"] or not options["extensions"]):
             raise RequestError(
                 "tune", "a pinned choice", "tune without variant, tunables and extensions=False"

@@ -53,6 +53,8 @@ class Profile:
         """`on_record` is called with every record as it comes."""
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise RequestError("repeat", repr(repeat), "a whole number, 1 or more")
+        if on_record is not None and not callable(on_record):
+            raise RequestError("on_record", type(on_record).__name__, "a function")
         self.records: list[CallRecord] = []
         self.repeat = repeat
         self._on_record = on_record

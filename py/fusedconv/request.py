@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from .errors import RequestError
 
-__all__ = ["ACTIVATIONS", "Request", "conv_request", "conv_weights", "dtype_name"]
+__all__ = ["ACTIVATIONS", "Request", "conv_request", "conv_weights", "dtype_name", "flag"]
 
 Shape = tuple[int, ...]
 
@@ -46,8 +46,10 @@ CONV_ATTRIBUTES = (
     "pads",
     "strides",
 )
-# WGSL indexes with u32.
+# WGSL indexes with u32, and counts positions in the padding with i32.
 MAX_ELEMENTS = 2**32 - 1
+MAX_ATTRIBUTE = 2**31 - 1
+MAX_F32 = 3.4028234663852886e38
 
 
 @dataclass(frozen=True)
@@ -121,23 +123,37 @@ def as_weights(shape: Sequence[int]) -> Shape:
 
 def as_shape(shape: Sequence[int], argument: str) -> Shape:
     """A shape as a tuple of ints, zero or more each."""
-    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
-        try:
-            shape = tuple(shape)
-        except TypeError:
-            raise RequestError(argument, f"shape {shape!r}", "a sequence of sizes") from None
-    sizes = []
-    for axis, size in enumerate(shape):
-        value = whole(size, f"{argument}.shape[{axis}]")
-        if value < 0:
-            raise RequestError(argument, f"shape {tuple(shape)}", "sizes of 0 or more")
-        sizes.append(value)
-    return tuple(sizes)
+    given = items(shape)
+    if given is None:
+        raise RequestError(argument, f"shape {shape!r}", "a sequence of sizes")
+    sizes = tuple(whole(size, f"{argument}.shape[{axis}]") for axis, size in enumerate(given))
+    if sizes and min(sizes) < 0:
+        raise RequestError(argument, f"shape {sizes}", "sizes of 0 or more")
+    if sizes and max(sizes) > MAX_ELEMENTS:
+        raise RequestError(argument, f"shape {sizes}", "sizes below 2**32")
+    return sizes
+
+
+def items(value: Any) -> list[Any] | None:
+    """What a sequence holds; None for a single value, a text, and what has no order or no end."""
+    if isinstance(value, (str, bytes, bytearray, Set, Mapping)) or not hasattr(value, "__len__"):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array without axes
+        return None
+
+
+def flag(value: Any, argument: str) -> bool:
+    """True or False, also NumPy's; 1 and 0 stand for them."""
+    if type(value).__name__ in ("bool", "bool_") or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise RequestError(argument, repr(value), "True or False")
 
 
 def whole(value: Any, argument: str) -> int:
     """A whole number: Python's or NumPy's int, no bool, no float."""
-    if isinstance(value, bool) or type(value).__name__ == "bool_":
+    if type(value).__name__ in ("bool", "bool_"):
         raise RequestError(argument, repr(value), "a whole number")
     try:
         return operator.index(value)
@@ -207,27 +223,28 @@ def common_attributes(given: Mapping[str, Any], w: Shape, n: int) -> dict[str, A
 def one_of(value: Any, allowed: Sequence[str], argument: str, empty: str | None = None) -> str:
     """A string attribute by its exact name; bytes are read as their text."""
     text = value.decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else value
+    if not isinstance(text, str) or (text not in allowed and not (empty and text == "")):
+        raise RequestError(argument, repr(value), ", ".join(allowed))
     if text == "" and empty is not None:
         return empty
-    if not isinstance(text, str) or text not in allowed:
-        raise RequestError(argument, repr(value), ", ".join(allowed))
     return str(text)
 
 
 def at_least(least: int, value: int, argument: str) -> int:
     if value < least:
         raise RequestError(argument, value, f"{least} or more")
+    if value > MAX_ATTRIBUTE:
+        raise RequestError(argument, value, "less than 2**31")
     return value
 
 
 def per_axis(value: Any, length: int, least: int, argument: str) -> Shape:
     """A whole number for every axis, or one that stands for all of them."""
-    if isinstance(value, (str, bytes)):
-        raise RequestError(argument, repr(value), f"{length} whole numbers")
-    try:
-        values = list(value)
-    except TypeError:
+    values = items(value)
+    if values is None and hasattr(value, "__index__"):
         return (at_least(least, whole(value, argument), argument),) * length
+    if values is None:
+        raise RequestError(argument, repr(value), f"{length} whole numbers, or one for all")
     if len(values) != length:
         raise RequestError(argument, f"{len(values)} values", f"{length}, or one number for all")
     return tuple(
@@ -253,21 +270,22 @@ def activation_attributes(given: Mapping[str, Any]) -> dict[str, Any]:
     if not fewest <= len(params) <= most:
         wanted = f"exactly {most}" if fewest == most else f"at most {most}"
         raise RequestError("activation_params", f"{len(params)} values", f"{wanted} for {name}")
-    if name != "Clip" and not all(map(math.isfinite, params)):
+    if name != "Clip" and not all(abs(value) <= MAX_F32 for value in params):
         raise RequestError("activation_params", list(params), f"finite numbers for {name}")
     return {"activation": name, **({"activation_params": params} if params else {})}
 
 
 def real_numbers(value: Any, argument: str) -> tuple[float, ...]:
     """A tuple of floats from a number or a sequence of numbers."""
-    try:
-        values = [value] if isinstance(value, (int, float)) else list(value)
-        numbers = tuple(float(item) for item in values if not isinstance(item, (str, bytes)))
-    except (TypeError, ValueError):
-        raise RequestError(argument, repr(value), "numbers") from None
-    if len(numbers) != len(values):
+    values = items(value)
+    if values is None:
+        values = [value]
+    if any(isinstance(item, (str, bytes, bytearray, bool)) for item in values):
         raise RequestError(argument, repr(value), "numbers")
-    return numbers
+    try:
+        return tuple(float(item) for item in values)
+    except (OverflowError, TypeError, ValueError):
+        raise RequestError(argument, repr(value), "numbers") from None
 
 
 def check_channels(x: Shape, w: Shape, group: int) -> None:
@@ -319,7 +337,8 @@ def conv_padding(request: Request) -> list[tuple[int, int]]:
 
 def check_elements(**shapes: Shape) -> None:
     for name, shape in shapes.items():
-        if math.prod(shape) > MAX_ELEMENTS:
+        # Also of what has none, for whose sizes stand for strides.
+        if math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
             raise RequestError(name, f"shape {shape}", "fewer than 2**32 elements")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import RequestError
 from .plan import DTYPE_BYTES
-from .request import as_shape, dtype_name
+from .request import as_shape, check_elements, dtype_name, items, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,10 @@ class HostTensor:
     def __init__(self, data: Any, shape: Sequence[int], dtype: str | None = None) -> None:
         """Wrap a contiguous buffer; without a `dtype`, its size says float32 or float16."""
         self.shape = as_shape(shape, "shape")
-        self._bytes = memoryview(data).cast("B")
+        try:
+            self._bytes = memoryview(data).cast("B")
+        except TypeError:
+            raise RequestError("data", f"a {type(data).__name__}", "a contiguous buffer") from None
         self.dtype = dtype_name(dtype) if dtype is not None else self._guess()
         if self._bytes.nbytes != self.nbytes:
             raise RequestError(
@@ -128,6 +131,7 @@ class GpuTensor:
         from .transfers import adopt_buffer
 
         sizes, name = as_shape(shape, "shape"), dtype_name(dtype)
+        check_elements(shape=sizes)
         nbytes = math.prod(sizes) * DTYPE_BYTES[name]
         return cls(adopt_buffer(buffer, nbytes), sizes, name)
 
@@ -187,12 +191,12 @@ class GpuTensor:
     def reshape(self, *shape: int | Sequence[int]) -> GpuTensor:
         """The same memory under another shape of as many elements; one size may be -1."""
         given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        sizes = [int(size) for size in given]  # type: ignore[arg-type]
+        sizes = [whole(size, "shape") for size in items(given) or ()]
         if sizes.count(-1) == 1:
             rest = -math.prod(sizes)
             sizes[sizes.index(-1)] = self.size // rest if rest else 0
         if any(size < 0 for size in sizes) or math.prod(sizes) != self.size:
-            raise RequestError("shape", tuple(given), f"{self.size} elements, as {self.shape} has")
+            raise RequestError("shape", given, f"{self.size} elements, as {self.shape} has")
         return GpuTensor(self.storage.share(), tuple(sizes), self.dtype)
 
     def free(self) -> None:

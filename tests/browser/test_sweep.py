@@ -134,8 +134,9 @@ def spoiled(rng: Random) -> tuple[str, dict[str, Any]]:
 
 
 REFUSE = """
-import fusedconv, numpy as np
+import fusedconv, gc, numpy as np
 await fusedconv.device()
+gc.collect()
 before = fusedconv.memory().in_use
 answers = []
 for case in cases:

@@ -108,7 +108,7 @@ REFUSED = {
     "another dtype": ((array.array("f", [1]), (1,), "float16"), "a buffer of float32", "float16"),
     "wrong dtype": ((b"", (0,), "int8"), "int8", "float32 or float16"),
     "wrong shape": ((b"", (-1,)), "shape (-1,)", "sizes of 0 or more"),
-    "unshaped shape": ((b"", "ab"), "'a'", "a whole number"),
+    "unshaped shape": ((b"", "ab"), "'ab'", "a sequence of sizes"),
 }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
+from ..calls import kept
 from .device import Gpu
 from .failures import error_of
 
@@ -78,24 +78,17 @@ async def settle(storage: Storage) -> None:
             raise error_of(problem)
 
 
-async def promised(gpu: Gpu, promise: Awaitable[int | str]) -> int:
-    """The buffer's id that a run promised; given back if nobody waits for it any more."""
-    future = asyncio.ensure_future(promise)
-    try:
-        result = await asyncio.shield(future)
-    except asyncio.CancelledError:
-        future.add_done_callback(lambda done: _unwanted(gpu, done))
-        raise
+async def promised(gpu: Gpu, promise: Awaitable[int | str], mine: bool = True) -> int:
+    """The buffer's id that a run promised; given back, if `mine`, once nobody waits for it."""
+
+    def unwanted(result: int | str) -> None:
+        if mine and isinstance(result, int):
+            gpu.garbage.append(result)
+
+    result = await kept(promise, unwanted)
     if isinstance(result, str):
         raise error_of(result)
     return result
-
-
-def _unwanted(gpu: Gpu, done: asyncio.Future[int | str]) -> None:
-    if not done.cancelled() and done.exception() is None:
-        result = done.result()
-        if isinstance(result, int):
-            gpu.garbage.append(result)
 
 
 def start_read(storage: Storage, nbytes: int) -> int:

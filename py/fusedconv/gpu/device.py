@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
@@ -128,6 +129,8 @@ class Device:
 
     def trim(self, nbytes: int = 0) -> None:
         """Destroy idle buffers until at most `nbytes` of them are pooled."""
+        if not isinstance(nbytes, (int, float)) or not nbytes >= 0:
+            raise RequestError("nbytes", repr(nbytes), "a number of bytes, 0 or more")
         self._gpu.collect()
         self._gpu.bridge.trim(nbytes)
 
@@ -211,9 +214,13 @@ async def open_device(
     without = names(without, "without")
     if "subgroups" in without:
         without += _ON_SUBGROUPS
-    if memory_budget is not None and (isinstance(memory_budget, bool) or memory_budget <= 0):
+    if memory_budget is not None and not (
+        isinstance(memory_budget, (int, float))
+        and not isinstance(memory_budget, bool)
+        and 0 < memory_budget < math.inf
+    ):
         raise RequestError("memory_budget", repr(memory_budget), "a number of bytes over 0")
-    if power_preference is not None and power_preference not in _POWER:
+    if power_preference is not None and str(power_preference) not in _POWER:
         raise RequestError("power_preference", repr(power_preference), ", ".join(_POWER[1:]))
     given = gpu_device is not None or features is not None or power_preference is not None
     if not (given or without):
@@ -238,7 +245,10 @@ async def _fresh_if_lost() -> Gpu:
 
 def names(given: Iterable[str], argument: str) -> tuple[str, ...]:
     """Feature names; one alone may stand for a sequence of one."""
-    result = (given,) if isinstance(given, str) else tuple(given)
+    try:
+        result = (given,) if isinstance(given, str) else tuple(given)
+    except TypeError:
+        raise RequestError(argument, repr(given), "names of WebGPU features") from None
     for name in result:
         if not isinstance(name, str):
             raise RequestError(argument, repr(name), "names of WebGPU features")

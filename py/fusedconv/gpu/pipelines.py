@@ -7,6 +7,7 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from ..calls import kept
 from ..plan import DTYPE_BYTES, Binding, Copy, Plan
 from .failures import error_of
 
@@ -40,7 +41,7 @@ class Kernel:
             return
         self.pins += 1
         try:
-            result = await self.bridge.compile(self.text)
+            result = await kept(self.bridge.compile(self.text), self._unwanted)
         finally:
             self.pins -= 1
         if isinstance(result, str):
@@ -49,6 +50,10 @@ class Kernel:
             self.bridge.forget(result)
         else:
             self.id = result
+
+    def _unwanted(self, result: int | str) -> None:
+        if isinstance(result, int):
+            self.bridge.forget(result)
 
 
 class Group:
