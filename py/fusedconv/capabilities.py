@@ -36,6 +36,14 @@ DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType(
 )
 
 
+def listed(value: Any) -> list[Any]:
+    """The items of an iterable; what is none is its own only item."""
+    try:
+        return list(value)
+    except TypeError:
+        return [value]
+
+
 def _plain(value: object, where: str) -> Any:
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
@@ -56,8 +64,16 @@ class Capabilities:
     subgroup_matrix_configs: Iterable[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.features, str):
+        features = [] if isinstance(self.features, str) else listed(self.features)
+        if not all(isinstance(name, str) for name in features) or isinstance(self.features, str):
             raise RequestError("features", repr(self.features), "a sequence of feature names")
+        for argument in ("limits", "adapter_info"):
+            named: object = getattr(self, argument)
+            if not isinstance(named, Mapping) or not all(isinstance(key, str) for key in named):
+                raise RequestError(argument, repr(named), "a dict under WebGPU's own names")
+        given = listed(self.subgroup_matrix_configs)
+        if not all(isinstance(config, Mapping) for config in given):
+            raise RequestError("subgroup_matrix_configs", repr(given), "a sequence of dicts")
         limits = dict(DEFAULT_LIMITS)
         for name, value in self.limits.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -66,9 +82,9 @@ class Capabilities:
         info = {k: _plain(v, f"adapter_info[{k!r}]") for k, v in self.adapter_info.items()}
         configs = tuple(
             MappingProxyType({k: _plain(v, "subgroup_matrix_configs") for k, v in c.items()})
-            for c in self.subgroup_matrix_configs
+            for c in given
         )
-        object.__setattr__(self, "features", frozenset(self.features))
+        object.__setattr__(self, "features", frozenset(features))
         object.__setattr__(self, "limits", MappingProxyType(limits))
         object.__setattr__(self, "adapter_info", MappingProxyType(info))
         object.__setattr__(self, "subgroup_matrix_configs", configs)
@@ -99,7 +115,7 @@ class Capabilities:
         """Read what `to_json` wrote, or the same written by hand; every key may be left out."""
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise RequestError("device", f"no JSON ({error})", "a JSON object") from None
         known = {"features", "limits", "adapterInfo", "subgroupMatrixConfigs"}
         if not isinstance(data, dict) or not set(data) <= known:

@@ -113,7 +113,7 @@ class Invocation:
                 "out", repr(out), f"a GpuTensor of shape {plan.output_shape}, {plan.dtype}"
             )
         for name, operand in self.operands.items():
-            if isinstance(operand, GpuTensor) and operand.storage is out.storage:
+            if isinstance(operand, GpuTensor) and operand.storage.is_on(out.storage):
                 raise RequestError("out", f"the memory of {name}", "memory that no operand uses")
 
     def uploaded(self, gpu: Gpu) -> list[Storage]:

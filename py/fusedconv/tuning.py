@@ -161,6 +161,8 @@ class Tunings:
 
         Raises `RequestError` for anything else.
         """
+        if not isinstance(source, (str, Path)):
+            raise RequestError("source", type(source).__name__, "a path, or what it holds")
         text = str(source)
         if not text.lstrip().startswith("{"):
             text = Path(source).read_text("utf-8")

@@ -321,3 +321,86 @@ results
     assert results[4:6] == [[0, 0]] * 2
     assert np.allclose(results[6], 35e-40, atol=2e-38)
     assert results[7] == [-np.inf] * 2
+
+
+@pytest.mark.expects_errors("lost|destroyed")
+def test_a_device_that_goes_in_the_middle(browser_python: BrowserPython) -> None:
+    """Of a batch, a profile, a reading or a preparation; the next call has a new one."""
+    texts, y = browser_python(
+        SETUP
+        + """
+async def goes(steps):
+    device = await fusedconv.device(without="timestamp-query")
+    t = await fusedconv.array(x)
+    await fusedconv.run(t, w)
+    try:
+        return f"no error, but {await steps(device, t)!r}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        device.close()
+
+async def batched(device, t):
+    async with fusedconv.batch():
+        y = await fusedconv.run(t, w)
+        device.gpu_device.destroy()
+        await device.gpu_device.lost
+        await fusedconv.run(y, ones(3, 3, 1, 1))
+
+async def batched_at_the_end(device, t):
+    async with fusedconv.batch():
+        y = await fusedconv.run(t, w)
+        device.gpu_device.destroy()
+    return await y.numpy()
+
+async def profiled(device, t):
+    with fusedconv.profile():
+        call = fusedconv.run(t, w)
+        device.gpu_device.destroy()
+        return await (await call).numpy()
+
+async def read(device, t):
+    call = t.numpy()
+    device.gpu_device.destroy()
+    return await call
+
+async def prepared(device, t):
+    conv = await fusedconv.prepare(w)
+    device.gpu_device.destroy()
+    return await (await conv(t)).numpy()
+
+async def closed_in_a_batch(device, t):
+    async with fusedconv.batch():
+        y = await fusedconv.run(t, w)
+        device.close()
+    return (await y.numpy()).shape
+
+texts = [await goes(steps) for steps in (batched, batched_at_the_end, profiled, read, prepared, closed_in_a_batch)]
+[texts, await fusedconv.run(x, w)]
+"""
+    )
+    assert all(text.startswith("DeviceLost: ") for text in texts[:5]), texts
+    assert texts[5] == "no error, but (1, 3, 3, 3)"
+    assert y.shape == (1, 3, 3, 3)
+
+
+@pytest.mark.expects_errors("usage|storage|[Bb]uffer")
+def test_one_buffer_as_operand_and_output(browser_python: BrowserPython) -> None:
+    """Whatever tensors it hides behind."""
+    texts, same = browser_python(
+        SETUP
+        + """
+t = await fusedconv.array(x)
+twin = fusedconv.GpuTensor.from_buffer(t.buffer, x.shape)
+z = await fusedconv.array(x)
+z_twin = fusedconv.GpuTensor.from_buffer(z.buffer, x.shape)
+texts = []
+for _ in range(2):
+    texts.append(await failure(fusedconv.run(t, w1, out=twin)))
+    texts.append(await failure(fusedconv.run(twin, w1, out=t)))
+    texts.append(await failure(fusedconv.run(t, w1, z=z, out=z_twin)))
+[texts, (await t.numpy()).tobytes() == x.tobytes()]
+"""
+    )
+    assert all(text.startswith("RequestError: out") for text in texts), texts
+    assert same

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fusedconv
-from fusedconv import FusedConvError, RequestError
+from fusedconv import Capabilities, FusedConvError, RequestError
 from fusedconv.capabilities import DEFAULT_LIMITS
 from fusedconv.operator import builtin
 
@@ -134,6 +134,17 @@ def test_host_tensors_and_operators() -> None:
         (lambda: fusedconv.HostTensor(bytes(4), (1,), "int8"), "dtype"),
         (lambda: fusedconv.profile("x"), "on_record"),
         (lambda: fusedconv.profile(repeat=NAN), "repeat"),
+        (lambda: fusedconv.tunings.load(5), "source"),
+        (lambda: fusedconv.tunings.load("{}"), "source"),
+        (lambda: Capabilities(features=5), "features"),
+        (lambda: Capabilities(features=[5]), "features"),
+        (lambda: Capabilities(limits=[1]), "limits"),
+        (lambda: Capabilities(limits={"maxBufferSize": -1}), "limits"),
+        (lambda: Capabilities(limits={5: 6}), "limits"),
+        (lambda: Capabilities(adapter_info=[1]), "adapter_info"),
+        (lambda: Capabilities(subgroup_matrix_configs=[5]), "subgroup_matrix_configs"),
+        (lambda: Capabilities.from_json(None), "device"),
+        (lambda: Capabilities.from_json('{"limits": 5}'), "limits"),
         *(
             (lambda value=value: fusedconv.load_operator(value), "manifest")
             for value in VALUES[:60]

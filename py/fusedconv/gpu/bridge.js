@@ -408,7 +408,8 @@
       measure, profile, read, release, run, synchronize,
       abandon: reader.abandon, adopt: store.adopt, buffer: (id) => (flush(), store.handOut(id)),
       copyOut: reader.copyOut, device: () => device, empty: store.empty, lost: store.lost,
-      mapped: reader.mapped, setBudget: store.setBudget, settled: store.settled,
+      mapped: reader.mapped, same: (a, b) => store.get(a).buffer === store.get(b).buffer,
+      setBudget: store.setBudget, settled: store.settled,
       toJs: reader.toJs, trim: (bytes) => (reader.spare(), store.trim(bytes)), upload: store.upload,
     };
   };

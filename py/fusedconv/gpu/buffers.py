@@ -15,13 +15,20 @@ __all__ = ["Storage", "adopt", "download", "empty", "promised", "settle", "to_js
 class Storage:
     """A buffer's id and how many tensors and calls under way share it."""
 
-    __slots__ = ("gpu", "id", "shares")
+    __slots__ = ("adopted", "gpu", "id", "shares")
 
     def __init__(self, gpu: Gpu, buffer_id: int) -> None:
+        self.adopted = False
         self.gpu = gpu
         self.id = buffer_id
         self.shares = 1
         gpu.live += 1
+
+    def is_on(self, other: Storage) -> bool:
+        """Whether both are the same memory; an adopted buffer may be another tensor's."""
+        if self is other or not (self.adopted or other.adopted):
+            return self is other
+        return bool(self.gpu.bridge.same(self.id, other.id))
 
     def share(self) -> Storage:
         """Take a share, to be given back with `drop`."""
@@ -66,7 +73,9 @@ def empty(gpu: Gpu, nbytes: int) -> Storage:
 
 def adopt(gpu: Gpu, buffer: Any, nbytes: int) -> Storage:
     """Somebody else's GPUBuffer; it is never pooled or destroyed."""
-    return _storage(gpu, gpu.bridge.adopt(buffer, nbytes))
+    storage = _storage(gpu, gpu.bridge.adopt(buffer, nbytes))
+    storage.adopted = True
+    return storage
 
 
 async def settle(storage: Storage) -> None:
