@@ -37,6 +37,7 @@ EXECUTION = "tests/browser/test_execution.py::"
 OPERANDS = "tests/contract/test_operands.py::"
 TENSOR = "tests/browser/test_tensor.py::"
 DEVICE = "tests/browser/test_device.py::"
+HOSTILE = "tests/browser/test_hostile.py::"
 TRANSPOSED = "tests/browser/test_convtranspose.py::"
 SPLITTING = "tests/contract/test_splitting.py::"
 
@@ -154,6 +155,20 @@ MUTANTS_OF: dict[str, list[Row]] = {
             REQUEST + "test_refused",
         ),
         (
+            "flags by their truth",
+            PY + "request.py",
+            '    raise RequestError(argument, repr(value), "True or False")',
+            "    return bool(value)",
+            "tests/contract/test_hostile.py::test_any_value",
+        ),
+        (
+            "freed tensors",
+            PY + "operands.py",
+            "if value.freed:",
+            "if value is None:",
+            HOSTILE + "test_misuse_is_refused_by_name",
+        ),
+        (
             "a group that divides nothing",
             PY + "request.py",
             "if w[0] % group:",
@@ -228,7 +243,7 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "an output that is an operand",
             PY + "execution.py",
-            "operand.storage is out.storage:",
+            "operand.storage.is_on(out.storage):",
             "operand is out:",
             EXECUTION + "test_out_is_written_and_checked",
         ),
@@ -246,22 +261,22 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "f16 sums of taps",
             KERNELS + "conv-direct-unrolled.wgsl.jinja",
-            "sum += f32(x[row + {{ kw * dilationWSpec }}u])",
-            "sum = f32({{ fScalar }}(sum)) + f32(x[row + {{ kw * dilationWSpec }}u])",
+            "sum += f32(x[row + {{ kw * dilationWSpec }}u]) * f32(w[wBase + {{ kh * kernelWSpec + kw }}u]);",
+            "sum = f32({{ fScalar }}(sum) + {{ fScalar }}(x[row + {{ kw * dilationWSpec }}u]) * {{ fScalar }}(w[wBase + {{ kh * kernelWSpec + kw }}u]));",
             HAZARDS + "test_half[sums]",
         ),
         (
             "f16 sums of tiles",
             LIB + "tiles.wgsl.jinja",
             "{{ sum }}{{ r }} += w{{ r }}.w * x3;",
-            "{{ sum }}{{ r }} = vec4<f32>(vec4<{{ fScalar }}>({{ sum }}{{ r }} + w{{ r }}.w * x3));",
+            "{{ sum }}{{ r }} = vec4<f32>(vec4<{{ fScalar }}>({{ sum }}{{ r }}) + vec4<{{ fScalar }}>(w{{ r }}.w * x3));",
             HAZARDS + "test_half[sums]",
         ),
         (
             "f16 sums of products",
             "shaders/ext-gemm-rows.wgsl.jinja",
             "sum{{ m }}_{{ n }} += a{{ m }} * b{{ n }};",
-            "sum{{ m }}_{{ n }} = vec4<f32>(vec4<{{ fScalar }}>(sum{{ m }}_{{ n }} + a{{ m }} * b{{ n }}));",
+            "sum{{ m }}_{{ n }} = vec4<f32>(vec4<{{ fScalar }}>(sum{{ m }}_{{ n }}) + vec4<{{ fScalar }}>(a{{ m }} * b{{ n }}));",
             HAZARDS + "test_half[sums]",
         ),
     ],
@@ -305,7 +320,7 @@ MUTANTS_OF: dict[str, list[Row]] = {
             "shaders/ext-gemm-tiled.wgsl.jinja",
             "return select(0.0, f32(x[select(0u, at, inside)]), inside);",
             "return f32(x[select(0u, at, inside)]) * f32(inside);",
-            NUMBERS + "test_nan_and_infinity_stay_in_their_windows",
+            HAZARDS + "test_not_a_number_stays_with_its_channel_and_image",
         ),
     ],
     "loops over K that run past its end": [
@@ -371,6 +386,31 @@ MUTANTS_OF: dict[str, list[Row]] = {
             "let column{{ l }} = u32(w0 + {{ l * strideW }});",
             "let column{{ l }} = u32(w0 + {{ l }});",
             HAZARDS + "test_case[variants]",
+        ),
+    ],
+    "depthwise multipliers; 1x1 and 2x1 images; long kernels in groups; 5, 7, 9, 12 channels": [
+        (
+            "a depthwise multiplier of 1",
+            KERNELS + "conv-direct-nd.wgsl.jinja",
+            "let group = oc / params.outChannelsPerGroup;",
+            "let group = oc % (params.inChannels / params.inChannelsPerGroup);",
+            HAZARDS + "test_case[variants]",
+        ),
+        (
+            "channels of a group in fours",
+            KERNELS + "conv-direct-unrolled.wgsl.jinja",
+            "for (var ci = 0u; ci < params.inChannelsPerGroup; ci++) {",
+            "for (var ci = 0u; ci < max(1u, params.inChannelsPerGroup & 0xfffffffcu); ci++) {",
+            HAZARDS + "test_case[variants]",
+        ),
+    ],
+    "3-D in f16": [
+        (
+            "one plane in f16",
+            KERNELS + "conv-direct-nd.wgsl.jinja",
+            "for (var kd = firstD; kd < endD; kd++) {",
+            'for (var kd = firstD; kd < {{ "firstD + 1u" if usesF16 else "endD" }}; kd++) {',
+            HAZARDS + "test_half[sums]",
         ),
     ],
     "a second run with the same resident operands that differs": [
@@ -521,6 +561,27 @@ MUTANTS_OF: dict[str, list[Row]] = {
             HAZARDS + "test_mixed_calls_leave_memory_flat",
         ),
         (
+            "the caller's output given back",
+            PY + "gpu/buffers.py",
+            "if mine and isinstance(result, int):",
+            "if isinstance(result, int):",
+            HOSTILE + "test_cancelled_anywhere",
+        ),
+        (
+            "compiled for nobody",
+            PY + "gpu/pipelines.py",
+            "await kept(self.bridge.compile(self.text), self._unwanted)",
+            "await self.bridge.compile(self.text)",
+            HOSTILE + "test_cancelled_anywhere",
+        ),
+        (
+            "a profiled result that nobody took",
+            PY + "execution.py",
+            "            if not out:\n                give_back(gpu, text)\n",
+            "",
+            HOSTILE + "test_what_goes_wrong_in_the_callers_own_code",
+        ),
+        (
             "written again before the batch is submitted",
             PY + "gpu/buffers.js",
             "push(holding ? deferred : idle, record);",
@@ -612,7 +673,7 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "a pin that is not followed",
             PY + "operator.py",
-            "variant = self.pinned(selection, pin) if pin else selection.choose()",
+            "variant = self.pinned(selection, pin) if pin is not None else selection.choose()",
             "variant = selection.choose()",
             "tests/contract/test_selection.py::test_a_pinned_variant_runs_or_says_which_guard_failed",
         ),
