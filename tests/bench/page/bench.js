@@ -3,20 +3,24 @@ import * as gpuclock from "./gpuclock.js";
 import { ours } from "./ours.js";
 import { wasm, webgpu } from "./ort.js";
 import { errorOf, makeProblem } from "./problem.js";
-import { roofline } from "./roofline.js";
+import { heater, roofline } from "./roofline.js";
 import { tfjs } from "./tfjs.js";
 
 const ENGINES = { ours, ort: webgpu, tfjs, wasm };
 // Milliseconds: how long the calls timed together shall take, and all rounds of a shape.
 const TOGETHER = 60, ALL_ROUNDS = 4000;
 const MOST_CALLS = 50, MOST_ROUNDS = 40;
+// Milliseconds of work before a timing, which raise a GPU's clocks: before one sample, before many.
+const HEAT_SAMPLE = 25, HEAT_MANY = 300;
 
 // Settings: shapes (names; all that the adapter is for), dtypes, engines, repeat, software, tune.
 // `report(kind, value)` is told "log" texts and every "result".
 export async function bench(settings, report) {
   gpuclock.watchDevices();
   const log = (text) => report("log", text);
-  const adapter = await describeAdapter();
+  const found = await findAdapter();
+  const adapter = await describe(found);
+  const heat = await heater(await findAdapter());
   log(`adapter: ${Object.values(adapter.info).filter(Boolean).join(", ")}`);
   log(`peak: ${Object.entries(adapter.peak).map(([name, value]) => `${name} ${value.toPrecision(3)}`).join(", ")}`);
   const engines = [], versions = { browser: navigator.userAgent };
@@ -39,7 +43,7 @@ export async function bench(settings, report) {
       continue;
     }
     for (const { shape, index } of await chosenShapes(settings)) {
-      const result = await benchShape(makeProblem(shape, index, dtype), engines, settings, log);
+      const result = await benchShape(makeProblem(shape, index, dtype), engines, heat, settings, log);
       results.push(result);
       report("result", result);
     }
@@ -47,13 +51,17 @@ export async function bench(settings, report) {
   return { date: new Date().toISOString(), adapter, versions, settings, results };
 }
 
-async function describeAdapter() {
+async function findAdapter() {
   let adapter = null;
   for (let tries = 0; !adapter && tries < 10; tries++) {
     if (tries) await new Promise((again) => setTimeout(again, 500));
     adapter = await navigator.gpu?.requestAdapter();
   }
   if (!adapter) throw new Error("this browser offers no WebGPU adapter");
+  return adapter;
+}
+
+async function describe(adapter) {
   const { vendor, architecture, device, description, subgroupMinSize, subgroupMaxSize } = adapter.info;
   return { info: { vendor, architecture, device, description }, subgroups: [subgroupMinSize, subgroupMaxSize],
     features: [...adapter.features].sort(), isolated: crossOriginIsolated, peak: await roofline(adapter) };
@@ -67,7 +75,7 @@ async function chosenShapes({ shapes, software }) {
 
 const textOf = (error) => String(error?.message ?? error).trim().split("\n").at(-1).slice(0, 300);
 
-async function benchShape(problem, engines, settings, log) {
+async function benchShape(problem, engines, heat, settings, log) {
   const { name, dtype, gflop, x4, w4, y4, stride, pad, group, transposed } = problem;
   log(`${name} ${dtype}`);
   const rows = [];
@@ -75,8 +83,9 @@ async function benchShape(problem, engines, settings, log) {
   await dropSlower(rows.filter((row) => row.contender));
   const able = rows.filter((row) => row.contender);
   const calls = callsTogether(able);
-  const rounds = await timed(able, calls, settings, log);
+  const rounds = await timed(able, calls, heat, settings, log);
   for (const row of able) {
+    await heat(HEAT_MANY);
     row.result.gpu = await gpuTime(row.contender, calls);
     await row.contender.close();
   }
@@ -129,7 +138,7 @@ function callsTogether(rows) {
 const KINDS = ["resident", "batched", "endToEnd"];
 
 // Rounds in which every engine is timed once, each round beginning with another.
-async function timed(rows, calls, { repeat }, log) {
+async function timed(rows, calls, heat, { repeat }, log) {
   const samples = rows.map(() => ({ resident: [], batched: [], endToEnd: [] }));
   const begin = performance.now();
   let round = 0;
@@ -138,7 +147,9 @@ async function timed(rows, calls, { repeat }, log) {
     for (const kind of KINDS) {
       for (let i = 0; i < rows.length; i++) {
         const at = (i + round) % rows.length, { contender } = rows[at];
-        if (contender[kind]) samples[at][kind].push(await contender[kind](kind === "endToEnd" ? 1 : calls));
+        if (!contender[kind]) continue;
+        await heat(HEAT_SAMPLE);
+        samples[at][kind].push(await contender[kind](kind === "endToEnd" ? 1 : calls));
       }
     }
   }

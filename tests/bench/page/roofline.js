@@ -54,10 +54,12 @@ async function rate(run, workgroups) {
   return (1000 * times) / ms;
 }
 
+const isSoftware = ({ info }) => /swiftshader|llvmpipe|software/i.test(`${info.architecture} ${info.description}`);
+
 // GFLOP/s in f32 (and f16), GB/s of reading and writing.
 export async function roofline(adapter) {
   const f16 = adapter.features.has("shader-f16"), { maxStorageBufferBindingSize, maxBufferSize } = adapter.limits;
-  const software = /swiftshader|llvmpipe|software/i.test(`${adapter.info.architecture} ${adapter.info.description}`);
+  const software = isSoftware(adapter);
   const device = await adapter.requestDevice({ requiredFeatures: f16 ? ["shader-f16"] : [],
     requiredLimits: { maxStorageBufferBindingSize, maxBufferSize } });
   const size = Math.min(maxStorageBufferBindingSize, software ? 2 ** 25 : 2 ** 29);
@@ -71,4 +73,17 @@ export async function roofline(adapter) {
   } finally {
     device.destroy();
   }
+}
+
+// A function that keeps the GPU busy for some milliseconds: GPUs lower their clocks when idle, within
+// milliseconds, and whoever is timed first would pay for it. Software adapters have no clocks.
+export async function heater(adapter) {
+  if (isSoftware(adapter)) return async () => {};
+  const device = await adapter.requestDevice();
+  const y = device.createBuffer({ size: 2 ** 20, usage: GPUBufferUsage.STORAGE });
+  const run = prepared(device, arithmetic("f32"), [y]);
+  return async (ms) => {
+    const end = performance.now() + ms;
+    while (performance.now() < end) await run(16384, 2);
+  };
 }
