@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -302,6 +302,7 @@ def conv_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
     strides = attrs.get("strides", (1,) * n)
     dilations = attrs.get("dilations", (1,) * n)
     pads = attrs.get("pads", (0,) * (2 * n))
+    check_reach((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     if attrs.get("auto_pad", "NOTSET").startswith("SAME"):
         return tuple(-(-s // stride) for s, stride in zip(size, strides, strict=True))
     extents = []
@@ -315,6 +316,13 @@ def conv_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> Shape:
             )  # fmt: skip
         extents.append((padded - window) // strides[i] + 1)
     return tuple(extents)
+
+
+def check_reach(spans: Iterable[int]) -> None:
+    """How far a kernel reaches is counted in u32, its padding in i32."""
+    for axis, span in enumerate(spans):
+        if span > MAX_ATTRIBUTE + 1:
+            raise RequestError("w", f"a kernel that spans {span} in axis {axis}", "at most 2**31")
 
 
 def conv_padding(request: Request) -> list[tuple[int, int]]:

@@ -27,6 +27,7 @@ from .request import (
     as_weights,
     check_elements,
     check_ranks,
+    check_reach,
     common_attributes,
     dtype_name,
     epilogue_shapes,
@@ -118,7 +119,9 @@ def transposed_extents(size: Shape, kernel: Shape, attrs: Mapping[str, Any]) -> 
     extra = attrs.get("output_padding", (0,) * n)
     pads = attrs.get("pads", (0,) * (2 * n))
     extents = []
-    for i, bare in enumerate(whole_extents(size, kernel, attrs)):
+    whole = whole_extents(size, kernel, attrs)
+    check_reach(whole)
+    for i, bare in enumerate(whole):
         most_extra = max(strides[i], dilations[i]) - 1
         if extra[i] > most_extra:
             raise RequestError(

@@ -22,6 +22,9 @@ from .request import Request
 __all__ = ["fits", "join", "parts_of", "slices"]
 
 OUTPUT = "y"
+# More than these, and planning would take longer than anybody waits.
+MAX_PARTS = 4096
+MAX_COPIES = 2**16
 
 
 def largest(request: Request) -> dict[str, int]:
@@ -54,6 +57,8 @@ def parts_of(
     # Even numbers of halves can be copied, whatever lies in one image, channel or row.
     units = (1, 2) if request.dtype == "float16" else (1,)
     for counts, even in product(cuts(request), units):
+        if math.prod(counts) > MAX_PARTS:
+            continue
         parts = []
         for part in cut(request, *counts, even):
             piece = piece_of(request, part)
@@ -129,6 +134,9 @@ def copies(
     last = max((i for i, r in enumerate(held) if r != (0, shape[i])), default=0)
     inner = math.prod(shape[last + 1 :]) * size
     run = (held[last][1] - held[last][0]) * inner
+    runs = math.prod(end - start for start, end in held[:last])
+    if runs > MAX_COPIES:
+        raise UnsupportedError(f"a part of {tensor} lies in {runs} pieces, more than {MAX_COPIES}")
     starts = [0]
     for axis in range(last):
         step = math.prod(shape[axis + 1 :]) * size
@@ -148,7 +156,7 @@ def aligned(request: Request, part: Part, piece: Piece) -> bool:
         value % 4 == 0
         for held, shape in slices(request, part, piece).values()
         if not is_whole(held, shape)
-        for copy in copies(held, shape, size, "", "")
+        for copy in copies(held, shape, size, "an operand", "")
         for value in (copy.source_offset, copy.target_offset, copy.nbytes)
     )
 
@@ -162,6 +170,7 @@ def join(whole: Plan, request: Request, parts: Sequence[tuple[Part, Piece, Plan]
     size = DTYPE_BYTES[request.dtype]
     scratch: dict[str, Scratch] = {}
     passes: list[Pass] = []
+    copied = 0
     for part, piece, plan in parts:
         own = {**plan.operands, OUTPUT: plan.output_shape}
         held_of = slices(request, part, piece)
@@ -179,6 +188,11 @@ def join(whole: Plan, request: Request, parts: Sequence[tuple[Part, Piece, Plan]
                 after += [c.reversed() for c in listed]
             else:
                 before += listed
+        copied += len(before) + len(after)
+        if copied > MAX_COPIES:
+            raise UnsupportedError(
+                f"the parts of these tensors lie in more than {MAX_COPIES} pieces of memory"
+            )
         moved = [rebound(item, pieces) for item in plan.passes]
         moved[0] = replace(moved[0], before=tuple(before))
         moved[-1] = replace(moved[-1], after=tuple(after))

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import fusedconv
-from fusedconv import Capabilities, FusedConvError, RequestError
+from fusedconv import Capabilities, FusedConvError, RequestError, UnsupportedError
 from fusedconv.capabilities import DEFAULT_LIMITS
+from fusedconv.devices import DEVICES
 from fusedconv.operator import builtin
 
 from .test_hazards import over_the_limits
@@ -152,3 +153,32 @@ def test_host_tensors_and_operators() -> None:
     ]
     found = [(i, what) for i, (call, named) in enumerate(calls) if (what := fault(call, named))]
     assert not found
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "arguments"),
+    [
+        ((1, 1048576, 2), (1048576, 7, 7), {"transposed": True}),
+        ((16, 1048576, 2, 1, 9), (1048576, 4, 3, 16, 4), {"transposed": True, "z": True}),
+        ((2, 9, 1), (9, 7, 16777216), {"transposed": True, "pads": [16, 256]}),
+        ((1, 1, 3), (16777216, 1, 1), {"auto_pad": "SAME_UPPER"}),
+        ((65536, 5, 16), (5, 3, 8), {"transposed": True, "output_shape": [3]}),
+        ((1, 4, 3), (5, 4, 3), {"auto_pad": "SAME_LOWER", "dilations": 2**31 - 1}),
+        ((1, 4, 3), (4, 5, 3), {"transposed": True, "strides": 2**31 - 1, "output_shape": 1}),
+    ],
+)
+def test_what_would_never_end(x: Any, w: Any, arguments: dict[str, Any]) -> None:
+    """Parts without number, kernels that reach past what is counted."""
+    start = time.perf_counter()
+    with pytest.raises((UnsupportedError, RequestError)):
+        fusedconv.plan(x, w, **arguments, device=DEVICES["tiny"])
+    assert time.perf_counter() - start < 5
+
+
+def test_far_taps_have_a_kernel() -> None:
+    """However far a transposed kernel reaches, its text stays short."""
+    plan = fusedconv.plan((1, 5, 8), (5, 4, 9), transposed=True, dilations=65535)
+    assert plan.variant == "convtranspose_gather"
+    for dilation in (1, 20, 31, 100, 3000):
+        plan = fusedconv.plan((1, 5, 8), (5, 4, 9), transposed=True, dilations=dilation)
+        assert sum(len(item.wgsl) for item in plan.passes) < 100_000
