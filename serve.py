@@ -33,6 +33,9 @@ CHECKS = {
 }
 """What is checked before the tests: modules of the environment and their arguments."""
 
+ALL_TESTS = ("-n", "2", "--dist", "loadfile")
+"""Pytest's arguments where none are given: software adapters compile on one core at a time."""
+
 
 def prepare(use: str, adapter: str | None = None) -> str:
     """Bring everything up to date for a use, a key of `node.SETS`; the adapter that was set up."""
@@ -75,7 +78,7 @@ def test(adapter: str, arguments: Sequence[str]) -> int:
         print(f"check: {name}", flush=True)
         if in_environment(module, *rest):
             failed.append(name)
-    status = in_environment("pytest", *arguments, FUSEDCONV_ADAPTER=chosen)
+    status = in_environment("pytest", *(arguments or ALL_TESTS), FUSEDCONV_ADAPTER=chosen)
     if failed:
         print(f"failed checks: {', '.join(failed)}", flush=True)
     return status or int(bool(failed))

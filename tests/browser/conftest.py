@@ -43,6 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORT] = []
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What a worker of pytest-xdist has to say goes to the process that reports."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["report"] = session.config.stash[REPORT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    report = node.config.stash[REPORT]
+    report += [line for line in node.workeroutput.get("report", []) if line not in report]
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     for line in config.stash[REPORT]:
         terminalreporter.write_line(line)

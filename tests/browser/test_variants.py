@@ -75,4 +75,5 @@ def test_variant(variant: str, dtype: str, browser_python: Any) -> None:
     listed = cases(device, dtype).get(variant, [])
     if not listed:
         pytest.skip(f"this device cannot run {variant} in {dtype}")
-    assert not check(browser_python, listed[:12])
+    # The published kernels have more branches than the extensions.
+    assert not check(browser_python, listed[: 8 if variant.startswith("ext") else 12])

@@ -47,8 +47,9 @@ SMALL_TILES: dict[str, float] = {
     "MATRIX_ACROSS": 2,
 }
 
-# Tiles of the implicit product: as chosen, with more columns than threads, sliced thin.
-TILES: tuple[dict[str, float], ...] = ({}, SMALL_TILES, {"GEMM_MIN_SLICE_TILES": 1})
+# Tiles of the implicit product: small, small and sliced thin, and now and then as chosen.
+SLICED: dict[str, float] = {**SMALL_TILES, "GEMM_MIN_SLICE_TILES": 1}
+TILES = (*[SMALL_TILES] * 4, *[SLICED] * 5, {})
 
 
 @dataclass(frozen=True)
