@@ -264,6 +264,7 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
         EXECUTION + "test_thousands_of_calls_leave_memory_flat",
         HERE + "test_mixed_calls_leave_memory_flat",
         HOSTILE + "test_cancelled_anywhere",
+        HOSTILE + "test_cancelled_between_submission_and_result",
         HOSTILE + "test_what_goes_wrong_in_the_callers_own_code",
         EXECUTION + "test_a_batch_is_one_submission",
     ),

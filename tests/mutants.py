@@ -565,7 +565,7 @@ MUTANTS_OF: dict[str, list[Row]] = {
             PY + "gpu/buffers.py",
             "if mine and isinstance(result, int):",
             "if isinstance(result, int):",
-            HOSTILE + "test_cancelled_anywhere",
+            HOSTILE + "test_cancelled_between_submission_and_result",
         ),
         (
             "compiled for nobody",

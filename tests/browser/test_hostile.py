@@ -187,10 +187,10 @@ kinds = {
     "wait": lambda: fusedconv.synchronize(), "profile": profiled, "batch": batched,
 }
 found, seen = [], set()
+await fusedconv.synchronize()
+before = facts()
 for name, make in kinds.items():
     for turns in (0, 1, 2, 0.0, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03):
-        await fusedconv.synchronize()
-        before = facts()
         task = asyncio.ensure_future(make())
         if isinstance(turns, float):
             await asyncio.sleep(turns)
@@ -204,7 +204,8 @@ for name, make in kinds.items():
         except asyncio.CancelledError:
             seen.add("cancelled")
         del task
-        for _ in range(10):
+        # What is still being compiled is told of by one of the next.
+        for _ in range(100):
             await asyncio.sleep(0.01)
             await fusedconv.synchronize()
             after = facts()
@@ -223,6 +224,40 @@ conv.free()
     assert not found
     assert kinds == ["cancelled", "done"]
     assert plain
+
+
+def test_cancelled_between_submission_and_result(browser_python: BrowserPython) -> None:
+    states, y, want = browser_python(
+        SETUP
+        + """
+t, out = await fusedconv.array(x), await fusedconv.empty((1, 3, 3, 3))
+await fusedconv.run(t, w), await fusedconv.run(t, w, out=out)
+await fusedconv.synchronize()
+gpu = current()
+states = [facts()]
+for k, target in enumerate((out, None)):
+    submit, submitted = gpu.run, []
+    gpu.run = lambda *given: (submit(*given), submitted.append(1))[0]
+    task = asyncio.ensure_future(fusedconv.run(t, w, out=target, activation="Clip", activation_params=[-2e9, 2e6 + k]))
+    while not submitted:
+        await asyncio.sleep(0)
+    gpu.run = submit
+    task.cancel()
+    try:
+        await task
+        states.append("not cancelled")
+    except asyncio.CancelledError:
+        pass
+    del task
+    await fusedconv.synchronize()
+    await asyncio.sleep(0.05)
+    states.append(facts())
+fresh = [await fusedconv.array(np.zeros((1, 3, 3, 3), np.float32)) for _ in range(3)]
+[states, await out.numpy(), await fusedconv.run(x, w)]
+"""
+    )
+    assert states == states[:1] * 3
+    np.testing.assert_array_equal(y, want)
 
 
 def test_what_goes_wrong_in_the_callers_own_code(browser_python: BrowserPython) -> None:
