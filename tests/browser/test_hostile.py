@@ -190,6 +190,8 @@ found, seen = [], set()
 await fusedconv.synchronize()
 before = facts()
 for name, make in kinds.items():
+    if found:
+        break
     for turns in (0, 1, 2, 0.0, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03):
         task = asyncio.ensure_future(make())
         if isinstance(turns, float):
@@ -213,6 +215,7 @@ for name, make in kinds.items():
                 break
         else:
             found.append([name, turns, before, after])
+            break
 fresh = [await fusedconv.array(np.zeros((1, 3, 3, 3), np.float32)) for _ in range(4)]
 owners = len({t.storage.id for t in (*fresh, out)})
 plain = await (await conv(t, out=out)).numpy()
