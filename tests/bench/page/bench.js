@@ -18,8 +18,7 @@ const HEAT_SAMPLE = 25, HEAT_MANY = 300;
 export async function bench(settings, report) {
   gpuclock.watchDevices();
   const log = (text) => report("log", text);
-  const found = await findAdapter();
-  const adapter = await describe(found);
+  const adapter = await describe(await findAdapter());
   const heat = await heater(await findAdapter());
   log(`adapter: ${Object.values(adapter.info).filter(Boolean).join(", ")}`);
   log(`peak: ${Object.entries(adapter.peak).map(([name, value]) => `${name} ${value.toPrecision(3)}`).join(", ")}`);
