@@ -1,6 +1,7 @@
 """The chosen variant is the published contract's, for every request and device."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -63,14 +64,15 @@ def test_every_valid_request_has_a_plan(request, device):
         arguments["dtype"] = "float32"
     try:
         plan = builtin("fusedconv").plan(x, w, device=DEVICES[device], **arguments)
-    except UnsupportedError as error:
+    except UnsupportedError:
         # A tensor that no buffer of the device can hold, which nothing can serve.
         request = builtin("fusedconv").request(x, w, **arguments)
         largest = max(
             math.prod(shape) for shape in (*request.shapes.values(), request.output_shape)
         )
         nbytes = largest * (2 if request.dtype == "float16" else 4)
-        assert nbytes > DEVICES[device].limits["maxBufferSize"], error
+        if nbytes <= DEVICES[device].limits["maxBufferSize"]:
+            raise
         return
     assert plan.passes
     last = plan.passes[-1]
