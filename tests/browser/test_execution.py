@@ -261,19 +261,105 @@ results
     np.testing.assert_array_equal(results[2].ravel(), x)
 
 
-def test_a_batch_is_one_submission(browser_python: BrowserPython) -> None:
-    """Chained calls, scratch reused inside, uploads in between, and a readback in the middle."""
-    results = browser_python(
-        HANDMADE
-        + """
+COUNT_SUBMITS = """
 from pyodide.code import run_js
-device = (await fusedconv.device()).gpu_device
 count = run_js('''(device) => {
   const queue = device.queue, submit = queue.submit;
   let submits = 0;
   queue.submit = function (...given) { submits += 1; return submit.apply(queue, given); };
   return { get: () => submits, stop: () => { queue.submit = submit; } };
-}''')(device)
+}''')((await fusedconv.device()).gpu_device)
+"""
+
+
+def test_small_runs_share_a_submission(browser_python: BrowserPython) -> None:
+    """Until a turn of JavaScript ends, a read comes, or there are sixteen dispatches."""
+    joined, gathered, ended, turn, value = browser_python(
+        HANDMADE
+        + COUNT_SUBMITS
+        + """
+import asyncio
+op = Handmade("x[i] + w[i]")
+x = await fusedconv.array(ramp(1, 1, 300))
+one = await fusedconv.array(np.ones((1, 1, 300), np.float32))
+
+async def chain(n):
+    t = x
+    for _ in range(n):
+        t = await run(op, t, one)
+    return t
+
+async def counted(action):
+    start = count.get()
+    result = await action()
+    return count.get() - start, result
+
+async def read():
+    return await (await chain(3)).numpy()
+
+for _ in range(4):
+    await (await chain(40)).numpy()
+    await read()
+joined, _ = await counted(read)
+gathered, t = await counted(lambda: chain(35))
+start = count.get()
+await asyncio.sleep(0)
+ended = count.get() - start
+start = count.get()
+kept = await run(op, x, one)
+before = count.get() - start
+await asyncio.sleep(0)
+turn = [before, count.get() - start]
+count.stop()
+[joined, gathered, ended, turn, await t.numpy()]
+"""
+    )
+    assert (joined, gathered, ended, turn) == (1, 2, 1, [0, 1])
+    np.testing.assert_array_equal(value.ravel(), np.arange(300) + 35)
+
+
+def test_runs_that_wait_come_before_what_reuses_their_memory(browser_python: BrowserPython) -> None:
+    """A freed buffer that a waiting run reads is not written, destroyed or handed out before."""
+    written, trimmed, handed = browser_python(
+        HANDMADE
+        + """
+op = Handmade("x[i] + w[i]")
+one = await fusedconv.array(np.ones((1, 1, 300), np.float32))
+async def settle(n):
+    for _ in range(n):
+        x = await fusedconv.array(ramp(1, 1, 300))
+        await (await run(op, x, one)).numpy()
+        x.free()
+await settle(3)
+
+x = await fusedconv.array(ramp(1, 1, 300))
+y = await run(op, x, one)
+x.free()
+other = await fusedconv.array(np.zeros((1, 1, 300), np.float32))
+written = await y.numpy()
+
+x = await fusedconv.array(ramp(1, 1, 300))
+y = await run(op, x, one)
+x.free()
+(await fusedconv.device()).trim()
+trimmed = await y.numpy()
+
+y = await run(op, await fusedconv.array(ramp(1, 1, 300)), one)
+y.buffer
+handed = await y.numpy()
+[written, trimmed, handed]
+"""
+    )
+    for value in (written, trimmed, handed):
+        np.testing.assert_array_equal(value.ravel(), np.arange(300) + 1)
+
+
+def test_a_batch_is_one_submission(browser_python: BrowserPython) -> None:
+    """Chained calls, scratch reused inside, uploads in between, and a readback in the middle."""
+    results = browser_python(
+        HANDMADE
+        + COUNT_SUBMITS
+        + """
 op, two = Handmade("x[i] + w[i]"), Handmade(scratch=True)
 x = await fusedconv.array(ramp(1, 1, 300))
 one = await fusedconv.array(np.ones((1, 1, 300), np.float32))

@@ -8,14 +8,18 @@
 ((makeStore, makeReader, makeCompiler) => {
   "use strict";
   const MAX_GROUPS = 64;
+  // A submit costs more than a small run: runs of the same turn of JavaScript share one, up to so
+  // many dispatches, and multiply-adds, for which the GPU is not kept waiting.
+  const MAX_DISPATCHES = 16, MAX_WORK = 2 ** 27;
 
   return (device, owned, budget) => {
     const store = makeStore(device, budget);
     const compiler = makeCompiler(device, store);
-    const reader = makeReader(device, store);
+    const reader = makeReader(device, store, { depart, submitWith });
     const { CLEAN, refused } = store;
     const instances = new Map(), groups = new Map();
-    let lastId = 0, batch = null, runs = 0;
+    let lastId = 0, batch = null, waiting = null, runs = 0;
+    store.setDepart(depart);
 
     async function compile(json) {
       try {
@@ -54,7 +58,7 @@
     function forget(compiledId) {
       const instance = instances.get(compiledId);
       if (!instance) return;
-      if (batch) flush();
+      flush();
       instances.delete(compiledId);
       compiler.forget(instance.plan);
     }
@@ -114,6 +118,37 @@
       const into = { encoder: device.createCommandEncoder(), pass: null };
       encode(instance, made, slots, into);
       endPass(into);
+      device.queue.submit([into.encoder.finish()]);
+    }
+
+    // Like `submit`, for a run with which nothing can go wrong: it may wait for others.
+    function enqueue(instance, made, slots) {
+      if (batch) {
+        submit(instance, made, slots);
+        return;
+      }
+      if (!made.length) return;
+      if (!waiting) {
+        waiting = { encoder: device.createCommandEncoder(), pass: null, dispatches: 0, work: 0 };
+        queueMicrotask(depart);
+      }
+      encode(instance, made, slots, waiting);
+      waiting.dispatches += made.length;
+      waiting.work += instance.plan.work;
+      if (waiting.dispatches >= MAX_DISPATCHES || waiting.work >= MAX_WORK) depart();
+    }
+
+    // Submits the runs that wait. Whatever else goes to the queue, or takes a buffer away, comes after.
+    function depart() {
+      if (waiting) submitWith(() => {});
+    }
+
+    // Submits what `action` encodes, together with the runs that wait.
+    function submitWith(action) {
+      const into = waiting ?? { encoder: device.createCommandEncoder(), pass: null };
+      waiting = null;
+      endPass(into);
+      action(into.encoder);
       device.queue.submit([into.encoder.finish()]);
     }
 
@@ -197,7 +232,7 @@
         const clean = instance.proven && slots.every(isClean);
         const made = clean ? instance.bound.get(keyOf(slots)) : undefined;
         if (!made) return runOpenly(instance, outId, slots, submit);
-        submit(instance, made, slots);
+        enqueue(instance, made, slots);
         if (instance.once) instance.once.ready = true;
         if (batch) slots[0].tokens = batch.tokens;
         releaseScratch(instance, slots);
@@ -216,6 +251,7 @@
     // The run with everything that can go wrong inside error scopes.
     function runOpenly(instance, outId, slots, submitIt) {
       const { plan, once } = instance;
+      depart();
       const open = store.unsettled([...new Set(slots.flatMap((record) => record?.tokens ?? []))]);
       const failed = open.find((token) => token.error !== null);
       if (failed) throw failed.error;
@@ -328,6 +364,7 @@
         batch.depth += 1;
         return;
       }
+      depart();
       batch = freshBatch(1);
       store.hold();
     }
@@ -340,6 +377,7 @@
 
     // 0, the text of an error, or a promise of either.
     function flush() {
+      depart();
       if (!batch) return 0;
       const before = batch, { encoder, token, open, depth } = batch;
       batch = freshBatch(depth);
@@ -373,7 +411,7 @@
     }
 
     function read(id, nbytes) {
-      flush();
+      if (batch) flush();
       return reader.start(id, nbytes);
     }
 

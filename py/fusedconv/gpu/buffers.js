@@ -43,7 +43,7 @@
     const graves = [];
     const tally = { inUse: 0, idle: 0, staging: 0, uniform: 0, peak: 0, peakInUse: 0, created: 0 };
     let lastId = 0, clock = 0, holding = false, lostReason = null;
-    let spare = () => {};
+    let spare = () => {}, depart = () => {};
     device.lost.then((info) => {
       lostReason = info.message || info.reason || "unknown reason";
     });
@@ -117,6 +117,7 @@
     }
 
     function trim(bytes) {
+      if (tally.idle > bytes) depart();
       while (tally.idle > bytes) {
         const record = oldestIdle();
         if (!record) return;
@@ -226,6 +227,7 @@
         check();
         let record = take(nbytes, false);
         if (record) {
+          depart();
           write(record, view, nbytes);
           return record.id;
         }
@@ -342,6 +344,7 @@
       notePeak, outcome, padded, push, refused, release, reserve, scoped, settled, take, tally, trim,
       unhold, uniforms, unsettled, upload,
       setBudget: (bytes) => { budget = bytes; },
+      setDepart: (submit) => { depart = submit; },
       setSpare: (give) => { spare = give; },
     };
   };

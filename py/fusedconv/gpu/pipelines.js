@@ -1,7 +1,7 @@
 // Plans to pipelines: what is compiled once and shared by every run.
 //
 // The value of this file is a function that makes the compiler of a device. A plan arrives as JSON:
-// { slots: [bytes of output, operands..., scratch...], operands: count, once: [slot, ...],
+// { slots: [bytes of output, operands..., scratch...], operands: count, work: multiply-adds, once: [slot, ...],
 //   passes: [{ name, template, wgsl, dispatch, once, bindings: [{ index, buffer, slot | uniform }],
 //              before: [[source slot, offset, target slot, offset, bytes], ...], after: the same }] }
 (() => {

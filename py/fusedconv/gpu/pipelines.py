@@ -134,6 +134,13 @@ class Kernels:
                 kernel.id = 0
 
 
+def multiply_adds(plan: Plan) -> int:
+    """About how many a run takes: every weight meets every position of the smaller tensor."""
+    tensors = (plan.operands["x"], plan.output_shape)
+    positions = min(shape[0] * math.prod(shape[2:]) for shape in tensors)
+    return positions * math.prod(plan.operands.get("w", ()))
+
+
 def plan_to_json(plan: Plan) -> str:
     """A plan as the bridge reads it: slot 0 is the output, then operands, then scratch."""
     size = DTYPE_BYTES[plan.dtype]
@@ -160,6 +167,7 @@ def plan_to_json(plan: Plan) -> str:
             *(item.nbytes for item in plan.scratch),
         ],
         "operands": len(slots),
+        "work": multiply_adds(plan),
         "once": [scratch[item.id] for item in plan.scratch if item.once],
         "passes": [
             {

@@ -7,7 +7,7 @@
   const MAP_READ = 1, COPY_SRC = 4, COPY_DST = 8;
   const IDLE_BYTES = 64 * 2 ** 20;
 
-  return (device, store) => {
+  return (device, store, { depart, submitWith }) => {
     const { CLEAN, Refusal, check, outcome, padded, refused, scoped, tally } = store;
     const idle = new Map();
     const reads = new Map();
@@ -53,9 +53,8 @@
     }
 
     function copy(source, target, nbytes) {
-      const encoder = device.createCommandEncoder();
-      encoder.copyBufferToBuffer(source.buffer, 0, target.buffer, 0, padded(nbytes));
-      device.queue.submit([encoder.finish()]);
+      submitWith((encoder) => (
+        encoder.copyBufferToBuffer(source.buffer, 0, target.buffer, 0, padded(nbytes))));
     }
 
     // A ticket, or the text of an error.
@@ -68,8 +67,10 @@
             { allowed: "a buffer made with COPY_SRC" });
         }
         const { record, tokens } = take(nbytes), open = [...store.unsettled(source.tokens), ...tokens];
-        if (source.watched || open.length) open.push(scoped(() => copy(source, record, nbytes)));
-        else copy(source, record, nbytes);
+        if (source.watched || open.length) {
+          depart(); // the runs that wait shall not fail with the copy
+          open.push(scoped(() => copy(source, record, nbytes)));
+        } else copy(source, record, nbytes);
         const map = record.buffer.mapAsync(MAP_READ, 0, padded(nbytes));
         map.catch(() => {});
         const ticket = store.nextId();
