@@ -127,20 +127,25 @@ class Invocation:
         return storages
 
     def now(self, gpu: Gpu, target: Target) -> Call[Any]:
-        storages = self.uploaded(gpu)
+        # Resident operands are not shared as in `uploaded`: nothing can free them meanwhile.
+        ids, uploads = [], []
         try:
-            result = self.submit(gpu, target, storages)
+            for operand in self.operands.values():
+                if isinstance(operand, GpuTensor):
+                    ids.append(operand.storage.id)
+                else:
+                    uploads.append(stored(gpu, operand))
+                    ids.append(uploads[-1].id)
+            result = self.submit(gpu, target, ids)
         finally:
-            drop(storages)
+            drop(uploads)
         if isinstance(result, int):
             return self.finished(gpu, target, result)
         return Call.later(self.finish_later(gpu, target, result))
 
-    def submit(
-        self, gpu: Gpu, target: Target, storages: list[Storage]
-    ) -> int | Awaitable[int | str]:
+    def submit(self, gpu: Gpu, target: Target, ids: Iterable[int]) -> int | Awaitable[int | str]:
         out = self.out.storage.id if self.out is not None else 0
-        result = gpu.run(target.id, out, *[s.id for s in storages], *gpu.take_garbage())
+        result = gpu.run(target.id, out, *ids, *gpu.take_garbage())
         if isinstance(result, str):
             raise error_of(result)
         return result
@@ -187,7 +192,7 @@ class Invocation:
                 await target.compile()
             if active_profiles:
                 return await self.profiled(gpu, target, operands)
-            result = self.submit(gpu, target, operands)
+            result = self.submit(gpu, target, [operand.id for operand in operands])
         finally:
             turn.end()
             drop(o for o in operands if isinstance(o, Storage))

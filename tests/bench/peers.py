@@ -25,7 +25,7 @@ SOFTWARE = ("swiftshader", "lavapipe", "matrix")
 def query(options: argparse.Namespace, adapter: str) -> str:
     """The settings of the page as part of its address."""
     settings = {"report": "1", "repeat": 3 if options.quick else options.repeat}
-    for name in ("shapes", "engines"):
+    for name in ("shapes", "engines", "calls"):
         if getattr(options, name):
             settings[name] = getattr(options, name)
     if options.dtype:
@@ -49,6 +49,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", choices=models.DTYPES, help="default: both, where there is f16")
     parser.add_argument("--engines", help="of ours,ort,tfjs,wasm; default: all")
     parser.add_argument("--repeat", type=int, default=10, help="rounds at least")
+    parser.add_argument("--calls", type=int, help="timed together; default: some 100 ms of them")
     parser.add_argument("--tune", action="store_true", help="measure our variants first, rank them")
     parser.add_argument("--quick", action="store_true", help="3 rounds, for a first look")
     parser.add_argument("--serve-only", action="store_true", help="serve the page alone")

@@ -7,13 +7,14 @@ import { heater, roofline } from "./roofline.js";
 import { tfjs } from "./tfjs.js";
 
 const ENGINES = { ours, ort: webgpu, tfjs, wasm };
-// Milliseconds: how long the calls timed together shall take, and all rounds of a shape.
-const TOGETHER = 60, ALL_ROUNDS = 4000;
-const MOST_CALLS = 50, MOST_ROUNDS = 40;
+// Milliseconds: how long the slowest engine's calls together shall take, and all rounds of a shape.
+// Waiting for the last one costs milliseconds, which many calls share.
+const TOGETHER = 100, ALL_ROUNDS = 4000;
+const MOST_CALLS = 200, MOST_ROUNDS = 40;
 // Milliseconds of work before a timing, which raise a GPU's clocks: before one sample, before many.
 const HEAT_SAMPLE = 25, HEAT_MANY = 300;
 
-// Settings: shapes (names; all that the adapter is for), dtypes, engines, repeat, software, tune.
+// Settings: shapes (names; all that the adapter is for), dtypes, engines, repeat, calls, software, tune.
 // `report(kind, value)` is told "log" texts and every "result".
 export async function bench(settings, report) {
   gpuclock.watchDevices();
@@ -81,7 +82,7 @@ async function benchShape(problem, engines, heat, settings, log) {
   for (const engine of engines) rows.push(await entered(engine, problem));
   await dropSlower(rows.filter((row) => row.contender));
   const able = rows.filter((row) => row.contender);
-  const calls = callsTogether(able);
+  const calls = settings.calls || (await callsTogether(able));
   const rounds = await timed(able, calls, heat, settings, log);
   for (const row of able) {
     await heat(HEAT_MANY);
@@ -129,9 +130,15 @@ async function dropSlower(rows) {
   }
 }
 
-function callsTogether(rows) {
-  const slowest = Math.max(0.001, ...rows.filter((r) => r.contender.device).map((row) => row.once));
-  return Math.max(1, Math.min(MOST_CALLS, Math.round(TOGETHER / slowest)));
+// So many that the slowest engine takes long enough; a wasm engine does not share its latency.
+async function callsTogether(rows) {
+  const within = (ms) => Math.max(1, Math.min(MOST_CALLS, Math.round(TOGETHER / Math.max(ms, 0.001))));
+  const able = rows.filter((row) => row.contender.device);
+  if (!able.length) return 1;
+  const guess = within(Math.max(...able.map((row) => row.once)));
+  let slowest = 0;
+  for (const row of able) slowest = Math.max(slowest, await row.contender.resident(guess));
+  return within(slowest);
 }
 
 const KINDS = ["resident", "batched", "endToEnd"];
@@ -148,7 +155,8 @@ async function timed(rows, calls, heat, { repeat }, log) {
         const at = (i + round) % rows.length, { contender } = rows[at];
         if (!contender[kind]) continue;
         await heat(HEAT_SAMPLE);
-        samples[at][kind].push(await contender[kind](kind === "endToEnd" ? 1 : calls));
+        const together = kind === "endToEnd" || !contender.device ? 1 : calls;
+        samples[at][kind].push(await contender[kind](together));
       }
     }
   }

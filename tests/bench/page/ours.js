@@ -22,7 +22,7 @@ async function open(python, device, problem, tune) {
   const size = yShape.reduce((a, b) => a * b, 1);
   return {
     device,
-    notes: { variant: contender.variant, ...(tune && { tuning: contender.ranking }) },
+    notes: { variant: contender.variant, scratch: contender.scratch, passes: contender.passes, ...(tune && { tuning: contender.ranking }) },
     async once() {
       const y = new Kind(size);
       await contender.once(new Uint8Array(y.buffer));

@@ -14,12 +14,15 @@ held: Any = None
 class Contender:
     """One prepared convolution with its input on the GPU and in NumPy. Times are milliseconds."""
 
-    def __init__(self, conv: Any, x: np.ndarray, resident: Any, ranking: str) -> None:
+    def __init__(self, conv: Any, x: np.ndarray, resident: Any, ranking: str, passes: str) -> None:
         self.conv = conv
         self.x = x
         self.on_gpu = resident
         self.ranking = ranking
-        self.variant = conv.plan(x.shape).variant
+        self.passes = passes
+        plan = conv.plan(x.shape)
+        self.variant = plan.variant
+        self.scratch = sum(item.nbytes for item in plan.scratch)
 
     async def once(self, target: Any) -> None:
         """Fill a Uint8Array with the result's bytes."""
@@ -80,7 +83,16 @@ async def open_contender(x: Any, w: Any, bias: Any, settings: str) -> Contender:
         ranking = str(tuning)
     conv = await fusedconv.prepare(arrays[1], bias=arrays[2], **attributes)
     resident = await fusedconv.array(arrays[0])
-    return Contender(conv, arrays[0], resident, ranking)
+    return Contender(conv, arrays[0], resident, ranking, await pass_times(conv, resident))
+
+
+async def pass_times(conv: Any, x: Any) -> str:
+    """Dispatch and milliseconds of each pass, repeated by itself."""
+    (await conv(x)).free()
+    with fusedconv.profile(repeat=20) as profile:
+        (await conv(x)).free()
+    passes = profile.records[0].passes
+    return ", ".join(f"{p.name} {p.dispatch} {p.ms or 0:.4f}" for p in passes)
 
 
 async def gpu_device() -> Any:

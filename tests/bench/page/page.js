@@ -8,6 +8,7 @@ const settings = {
   dtypes: list("dtypes") ?? ["float32", "float16"],
   engines: list("engines"),
   repeat: Number(query.get("repeat") ?? 10),
+  calls: Number(query.get("calls") ?? 0),
   software: query.has("software"),
   tune: query.has("tune"),
 };
