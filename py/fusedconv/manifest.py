@@ -50,7 +50,10 @@ class Member:
 
 @dataclass(frozen=True)
 class BindingSpec:
-    """A binding of a pass: the operand or scratch it holds, or the members of a uniform."""
+    """A binding of a pass: the operand or scratch it holds, or the members of a uniform.
+
+    The array of a `sized` one is declared with its length, which bounds checks can then do without.
+    """
 
     name: str
     arg: str | None = None
@@ -58,6 +61,7 @@ class BindingSpec:
     buffer: str | None = None
     element_type: str | None = None
     struct: tuple[Member, ...] | None = None
+    sized: bool = False
 
 
 @dataclass(frozen=True)

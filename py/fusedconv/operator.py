@@ -320,7 +320,8 @@ class Operator:
         own = {**scope.tunables, **variant.tunables, **tunables}
         inner = scope.child(self.derived(variant), tunables=own)
         scratch = tuple(self.scratch(item, inner) for item in variant.intermediates)
-        passes = tuple(self.one_pass(spec, inner) for spec in variant.passes)
+        lengths = {item.id: item.nbytes for item in scratch}
+        passes = tuple(self.one_pass(spec, inner, lengths) for spec in variant.passes)
         return replace(plan, passes=passes, scratch=scratch)
 
     def scratch(self, item: Intermediate, scope: Scope) -> Scratch:
@@ -328,7 +329,7 @@ class Operator:
         elements = math.prod(shape)
         return Scratch(item.id, item.dtype, elements, elements * DTYPE_BYTES[item.dtype], item.once)
 
-    def one_pass(self, spec: PassSpec, variant_scope: Scope) -> Pass:
+    def one_pass(self, spec: PassSpec, variant_scope: Scope, nbytes: Mapping[str, int]) -> Pass:
         scope = variant_scope.child(self.derived(spec))
         bindings, texts = [], []
         for index, entry in enumerate(spec.bindings):
@@ -343,9 +344,9 @@ class Operator:
             )
             element = element_type(entry.element_type, scope) if entry.element_type else ""
             bindings.append(binding)
-            texts.append(
-                declaration(binding, element, {n: kind for n, (kind, _) in members.items()})
-            )
+            kinds = {n: kind for n, (kind, _) in members.items()}
+            length = nbytes[entry.scratch] if entry.sized and entry.scratch else None
+            texts.append(declaration(binding, element, kinds, length))
         scope.__dict__["declarations"] = "".join(texts)
         x, y, z = (self.workgroups(self.value(axis, scope), spec, scope) for axis in spec.dispatch)
         wgsl = self.templates[spec.shader](scope)

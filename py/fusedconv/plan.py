@@ -146,15 +146,28 @@ def pack_uniform(members: Mapping[str, tuple[str, Any]], where: str) -> bytes:
     return packed + bytes(-len(packed) % 16)
 
 
-def declaration(binding: Binding, element: str, members: Mapping[str, str]) -> str:
-    """The WGSL that declares a binding; made from the manifest, so that host and shader agree."""
+def declaration(
+    binding: Binding, element: str, members: Mapping[str, str], nbytes: int | None = None
+) -> str:
+    """The WGSL that declares a binding; made from the manifest, so that host and shader agree.
+
+    With `nbytes` an array has as many elements as fit, and no open end.
+    """
     place = f"@group(0) @binding({binding.index})"
     if binding.buffer == "uniform":
         fields = "".join(f"  {name}: {kind},\n" for name, kind in members.items())
         kind = binding.name[:1].upper() + binding.name[1:]
         return f"struct {kind} {{\n{fields}}}\n{place} var<uniform> {binding.name}: {kind};\n"
     access = "read" if binding.buffer == "read-only-storage" else "read_write"
-    return f"{place} var<storage, {access}> {binding.name}: array<{element}>;\n"
+    length = "" if nbytes is None else f", {nbytes // element_size(element)}"
+    return f"{place} var<storage, {access}> {binding.name}: array<{element}{length}>;\n"
+
+
+def element_size(element: str) -> int:
+    """Bytes from one element of a WGSL array to the next."""
+    vector, _, scalar = element.rstrip(">").rpartition("<")
+    size = 2 if scalar == "f16" else 4
+    return size * {"": 1, "vec2": 2, "vec3": 4, "vec4": 4}[vector]
 
 
 def element_type(text: str, scope: Scope) -> str:

@@ -59,6 +59,7 @@ BINDING_KEYS: Keys = {
     "buffer": str,
     "elementType": str,
     "struct": list,
+    "sized": bool,
 }
 INTERMEDIATE_KEYS: Keys = {"id": str, "dtype": str, "shape": str, "once": bool}
 MEMBER_KEYS: Keys = {"name": str, "type": str, "value": object}
@@ -216,7 +217,7 @@ class Reader:
         need(name, path, "a binding needs a name, an arg or a scratch")
         need(WGSL_NAME.fullmatch(name), path, f"'{name}' is no name in WGSL")
         if "struct" in data:
-            for other in ("arg", "scratch", "buffer", "elementType"):
+            for other in ("arg", "scratch", "buffer", "elementType", "sized"):
                 need(other not in data, f"{path}.{other}", "does not go with 'struct'")
             return BindingSpec(name, struct=members(data["struct"], f"{path}.struct"))
         element = data.get("elementType", "")
@@ -234,7 +235,9 @@ class Reader:
         need(buffer in BUFFERS, f"{path}.buffer", " or ".join(BUFFERS))
         read_only = operand in self.inputs and buffer == "storage"
         need(not read_only, f"{path}.buffer", "an input is not written to")
-        return BindingSpec(name, operand, source, buffer, element)
+        sized = data.get("sized", False)
+        need(source or not sized, f"{path}.sized", "only scratch has its length declared")
+        return BindingSpec(name, operand, source, buffer, element, sized=sized)
 
 
 def tunables(data: Mapping[str, Any], path: str) -> dict[str, float]:

@@ -73,7 +73,7 @@ def readme(result: Result, cudnn: Result | None) -> str:
             ours, mine = best(shape, "ours", "resident"), best(shape, "ours", "gpu")
             times = {g: best(shape, g, "resident") for g in peers}
             ratios = [
-                over(ours, times["ort"]),
+                over(ours, times.get("ort")),
                 over(mine, least(best(shape, g, "gpu") for g in peers)),
             ]
             if len(peers) > 1:

@@ -236,6 +236,7 @@ def test_a_mistake_is_told_with_its_path(place, value, below, message):
         ({"arg": "x", "elementType": "$q"}, ".elementType", "'q' is not defined"),
         ({"arg": "x", "buffer": "uniform"}, ".buffer", "storage"),
         ({"arg": "x", "buffer": "storage"}, ".buffer", "not written to"),
+        ({"arg": "x", "sized": True}, ".sized", "only scratch"),
         ({"arg": "y", "name": "z"}, "", "bound twice"),
         ({"arg": "x", "name": "a-b"}, "", "no name in WGSL"),
     ],

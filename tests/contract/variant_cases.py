@@ -36,6 +36,8 @@ SMALL_TILES: dict[str, float] = {
     "GEMM_TILE_N": 64,
     "GEMM_THREAD_M": 8,
     "GEMM_THREAD_N": 2,
+    "POINTWISE_TILE_M": 32,
+    "POINTWISE_TILE_N": 32,
     "WINOGRAD_TILE_M": 16,
     "WINOGRAD_TILE_N": 16,
     "WINOGRAD_TILE_K": 4,
