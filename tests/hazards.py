@@ -89,6 +89,10 @@ TILES = [
     Case((1, 520, 5, 5), (65, 520, 1, 1)),
     Case((1, 104, 9, 8), (63, 104, 3, 3), {"strides": [2, 2]}, z=True),
     Case((1, 40, 65), (65, 40, 3), {"pads": [1, 1]}),
+    # Tiles that end in the middle of an image, of a group.
+    Case((3, 16, 6, 6), (40, 16, 1, 1), bias=True, z=True),
+    Case((2, 32, 5, 4), (24, 16, 1, 1), {"group": 2}),
+    Case((5, 8, 12), (9, 8, 1)),
 ]
 
 # Fast paths beside their thresholds.

@@ -6,7 +6,7 @@ Each mutant brings back one kind of fault of tests/hazards.py (`GUARDS`), and na
 must notice: those are run against the whole copy first, then against each mutant. One that
 survives is a test that is missing. The exit status is the number of survivors.
 
-Browser tests take half a minute each, since the wheel is built anew. On lavapipe all 78 are killed.
+Browser tests take half a minute each, since the wheel is built anew. On lavapipe all 80 are killed.
 """
 
 from __future__ import annotations
@@ -386,6 +386,20 @@ MUTANTS_OF: dict[str, list[Row]] = {
             "let column{{ l }} = u32(w0 + {{ l * strideW }});",
             "let column{{ l }} = u32(w0 + {{ l }});",
             HAZARDS + "test_case[variants]",
+        ),
+        (
+            "rows of the next group",
+            KERNELS + "ext-gemm-1x1.wgsl.jinja",
+            "if (n < {{ columns }}u && m < {{ outChannelsPerGroup }}u) {",
+            "if (n < {{ columns }}u) {",
+            HAZARDS + "test_case[tiles]",
+        ),
+        (
+            "columns of one image",
+            KERNELS + "ext-gemm-1x1.wgsl.jinja",
+            "let at = (n / {{ plane }}u * {{ outChannels }}u + channel) * {{ plane }}u + n % {{ plane }}u;",
+            "let at = channel * {{ plane }}u + n;",
+            HAZARDS + "test_case[tiles]",
         ),
     ],
     "depthwise multipliers; 1x1 and 2x1 images; long kernels in groups; 5, 7, 9, 12 channels": [

@@ -125,6 +125,7 @@ SCRATCH = [
     (HazardCase((2, 5, 9, 11), (7, 5, 3, 3), bias=True, z=True), "im2col_gemm_tiled_bias_z"),
     (HazardCase((1, 37, 9, 11), (70, 37, 3, 3)), "implicit_im2col_tiled_reg_splitk"),
     (HazardCase((1, 45, 9, 11), (33, 45, 3, 3), bias=True), "ext_gemm_tiled_bias"),
+    (HazardCase((3, 24, 6, 22), (130, 24, 1, 1), bias=True, z=True), "ext_gemm_1x1_bias_z"),
 ]
 
 POISON = """

@@ -51,7 +51,8 @@ SMALL_TILES: dict[str, float] = {
 
 # Tiles of the implicit product: small, small and sliced thin, and now and then as chosen.
 SLICED: dict[str, float] = {**SMALL_TILES, "GEMM_MIN_SLICE_TILES": 1}
-TILES = (*[SMALL_TILES] * 4, *[SLICED] * 5, {})
+FEW = {name: SMALL_TILES[name] for name in ("POINTWISE_TILE_M", "POINTWISE_TILE_N")}
+TILES = (*[SMALL_TILES] * 4, *[SLICED] * 5, FEW)
 
 
 @dataclass(frozen=True)
