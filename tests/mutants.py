@@ -261,22 +261,35 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "f16 sums of taps",
             KERNELS + "conv-direct-unrolled.wgsl.jinja",
-            "part += f32(x[row + {{ kw * dilationWSpec }}u]) * f32(w[wBase + {{ kh * kernelWSpec + kw }}u]);",
-            "part = f32({{ fScalar }}(part) + {{ fScalar }}(x[row + {{ kw * dilationWSpec }}u]) * {{ fScalar }}(w[wBase + {{ kh * kernelWSpec + kw }}u]));",
+            """{% if not depthwise %}
+    if ((ci + 1u) % {{ step }} == 0u) {
+      sum += part;""",
+            """{% if not depthwise %}
+    if ((ci + 1u) % {{ step }} == 0u) {
+      sum = f32({{ fScalar }}(sum) + {{ fScalar }}(part));""",
             HAZARDS + "test_half[sums]",
         ),
         (
             "f16 sums of tiles",
             LIB + "tiles.wgsl.jinja",
-            "part{{ r }}_0 += w{{ r }}.w * x3;",
-            "part{{ r }}_0 = vec4<f32>(vec4<{{ fScalar }}>(part{{ r }}_0) + vec4<{{ fScalar }}>(w{{ r }}.w * x3));",
+            "{{ sums.endTiles(threadRows, 1) }}",
+            """{% for r in range(threadRows) %}
+  sum{{ r }}_0 = vec4<f32>(vec4<{{ fScalar }}>(sum{{ r }}_0) + vec4<{{ fScalar }}>(part{{ r }}_0));
+{% endfor %}
+}""",
             HAZARDS + "test_half[sums]",
         ),
         (
             "f16 sums of products",
             "shaders/ext-gemm-rows.wgsl.jinja",
-            "part{{ m }}_{{ n }} += a{{ m }} * b{{ n }};",
-            "part{{ m }}_{{ n }} = vec4<f32>(vec4<{{ fScalar }}>(part{{ m }}_{{ n }}) + vec4<{{ fScalar }}>(a{{ m }} * b{{ n }}));",
+            """u, inputs)") }}
+{{ sums.end(quadsM, gemmThreadN) }}""",
+            """u, inputs)") }}
+{% for n in range(gemmThreadN) %}
+{% for m in range(quadsM) %}
+      sum{{ m }}_{{ n }} = vec4<f32>(vec4<{{ fScalar }}>(sum{{ m }}_{{ n }}) + vec4<{{ fScalar }}>(part{{ m }}_{{ n }}));
+{% endfor %}
+{% endfor %}""",
             HAZARDS + "test_half[sums]",
         ),
     ],
