@@ -206,8 +206,8 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "z within its group",
             KERNELS + "conv-direct-nd.wgsl.jinja",
-            "finish(sum, oc, index)",
-            "finish(sum, oc, index % (params.outChannelsPerGroup * params.outD * params.outH * params.outW))",
+            "finish(sum + part, oc, index)",
+            "finish(sum + part, oc, index % (params.outChannelsPerGroup * params.outD * params.outH * params.outW))",
             HAZARDS + "test_case[epilogue]",
         ),
         (
@@ -220,15 +220,15 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "bias of the first group",
             KERNELS + "conv-direct-unrolled.wgsl.jinja",
-            "finish(sum, oc, index)",
-            "finish(sum, oc % params.outChannelsPerGroup, index)",
+            "finish(sum + part, oc, index)",
+            "finish(sum + part, oc % params.outChannelsPerGroup, index)",
             HAZARDS + "test_case[epilogue]",
         ),
         (
             "activation of the first group",
             KERNELS + "conv-direct-unrolled.wgsl.jinja",
-            "y[index] = finish(sum, oc, index);",
-            "y[index] = select({{ fScalar }}(sum), finish(sum, oc, index), group == 0u);",
+            "y[index] = finish(sum + part, oc, index);",
+            "y[index] = select({{ fScalar }}(sum + part), finish(sum + part, oc, index), group == 0u);",
             HAZARDS + "test_case[epilogue]",
         ),
     ],
@@ -261,22 +261,35 @@ MUTANTS_OF: dict[str, list[Row]] = {
         (
             "f16 sums of taps",
             KERNELS + "conv-direct-unrolled.wgsl.jinja",
-            "sum += f32(x[row + {{ kw * dilationWSpec }}u]) * f32(w[wBase + {{ kh * kernelWSpec + kw }}u]);",
-            "sum = f32({{ fScalar }}(sum) + {{ fScalar }}(x[row + {{ kw * dilationWSpec }}u]) * {{ fScalar }}(w[wBase + {{ kh * kernelWSpec + kw }}u]));",
+            """{% if not depthwise %}
+    if ((ci + 1u) % {{ step }} == 0u) {
+      sum += part;""",
+            """{% if not depthwise %}
+    if ((ci + 1u) % {{ step }} == 0u) {
+      sum = f32({{ fScalar }}(sum) + {{ fScalar }}(part));""",
             HAZARDS + "test_half[sums]",
         ),
         (
             "f16 sums of tiles",
             LIB + "tiles.wgsl.jinja",
-            "{{ sum }}{{ r }} += w{{ r }}.w * x3;",
-            "{{ sum }}{{ r }} = vec4<f32>(vec4<{{ fScalar }}>({{ sum }}{{ r }}) + vec4<{{ fScalar }}>(w{{ r }}.w * x3));",
+            "{{ sums.endTiles(threadRows, 1) }}",
+            """{% for r in range(threadRows) %}
+  sum{{ r }}_0 = vec4<f32>(vec4<{{ fScalar }}>(sum{{ r }}_0) + vec4<{{ fScalar }}>(part{{ r }}_0));
+{% endfor %}
+}""",
             HAZARDS + "test_half[sums]",
         ),
         (
             "f16 sums of products",
             "shaders/ext-gemm-rows.wgsl.jinja",
-            "sum{{ m }}_{{ n }} += a{{ m }} * b{{ n }};",
-            "sum{{ m }}_{{ n }} = vec4<f32>(vec4<{{ fScalar }}>(sum{{ m }}_{{ n }}) + vec4<{{ fScalar }}>(a{{ m }} * b{{ n }}));",
+            """u, inputs)") }}
+{{ sums.end(quadsM, gemmThreadN) }}""",
+            """u, inputs)") }}
+{% for n in range(gemmThreadN) %}
+{% for m in range(quadsM) %}
+      sum{{ m }}_{{ n }} = vec4<f32>(vec4<{{ fScalar }}>(sum{{ m }}_{{ n }}) + vec4<{{ fScalar }}>(part{{ m }}_{{ n }}));
+{% endfor %}
+{% endfor %}""",
             HAZARDS + "test_half[sums]",
         ),
     ],

@@ -34,10 +34,15 @@ def test_onnx(case: OnnxCase, browser_python: Any) -> None:
     np.testing.assert_allclose(y, case.output, rtol=case.rtol, atol=case.atol)
 
 
-def ort(inputs: dict[str, np.ndarray], attributes: dict[str, Any]) -> np.ndarray:
-    """The result of onnxruntime's CPU provider for com.microsoft.FusedConv."""
-    names = [name if name in inputs else "" for name in ("X", "W", "B", "Z")]
-    node = helper.make_node("FusedConv", names, ["Y"], domain="com.microsoft", **attributes)
+def ort(
+    inputs: dict[str, np.ndarray], attributes: dict[str, Any], transposed: bool = False
+) -> np.ndarray:
+    """The result of onnxruntime's CPU provider for com.microsoft.FusedConv, or ConvTranspose."""
+    if transposed:
+        node = helper.make_node("ConvTranspose", list(inputs), ["Y"], **attributes)
+    else:
+        names = [name if name in inputs else "" for name in ("X", "W", "B", "Z")]
+        node = helper.make_node("FusedConv", names, ["Y"], domain="com.microsoft", **attributes)
     values = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape)
         for name, value in inputs.items()
