@@ -114,6 +114,30 @@ VARIANTS = [
     Case((1, 8, 11, 30), (8, 4, 3, 3), {"group": 2, "strides": [2, 3], "dilations": [1, 2]}),
 ]
 
+# Blocks of rows and columns, of windows that are loaded as vec4s where rows have whole ones.
+DEPTHWISE = [
+    # Smaller than a block, and larger; where the window begins and ends within a vec4.
+    *(
+        Case((2, 3, height, width), (3, 1, 3, 3), {"group": 3, "pads": [1, left, 1, 2]}, bias=True)
+        for height, width, left in (
+            *((1, 1, 1), (2, 3, 0), (9, 4, 1), (3, 5, 2), (4, 8, 3)),
+            *((7, 12, 0), (5, 16, 4), (6, 21, 5), (3, 24, 2)),
+        )
+    ),
+    # A kernel larger than the input.
+    Case((1, 4, 2, 4), (4, 1, 7, 7), {"group": 4, "pads": [3] * 4}, z=True),
+    Case((1, 5, 3, 5), (5, 1, 5, 9), {"group": 5, "pads": [2, 4, 3, 5]}),
+    # Rows are shared where stride and dilation agree.
+    Case((1, 6, 13, 16), (6, 1, 3, 3), {"group": 6, "strides": [2, 2], "dilations": [2, 2]}, True),
+    Case((1, 6, 13, 16), (6, 1, 3, 3), {"group": 6, "strides": [2, 1], "pads": [1] * 4}, z=True),
+    Case((1, 6, 9, 20), (6, 1, 5, 5), {"group": 6, "strides": [1, 3], "dilations": [1, 2]}),
+    Case((2, 3, 9, 12), (6, 1, 3, 4), {"group": 3, "pads": [1, 2, 1, 1]}, bias=True),
+    Case((2, 1, 9, 12), (1, 1, 5, 5), {"pads": [2] * 4}),
+    Case((2, 3, 37), (3, 1, 9), {"group": 3, "pads": [4, 4]}, bias=True, z=True),
+    Case((1, 3, 4, 5, 8), (3, 1, 3, 3, 3), {"group": 3, "pads": [1, 2, 1, 0, 1, 2]}, bias=True),
+    Case((1, 3, 5, 5, 7), (3, 1, 2, 3, 3), {"group": 3, "dilations": [2, 1, 1]}, z=True),
+]
+
 # Axes longer than what f16 counts exactly, 2048, and than its largest number, 65504.
 LONG = [
     Case((1, 1, 1, 70001), (1, 1, 1, 1)),
@@ -140,11 +164,13 @@ CASES: Mapping[str, list[HazardCase]] = {
     "epilogue": EPILOGUE,
     "tiles": TILES,
     "variants": VARIANTS,
+    "depthwise": DEPTHWISE,
     "long": LONG,
     "sums": SUMS,
 }
-# The kinds that run in f16 too: where indices or sums could be f16 numbers.
-HALF = ("long", "sums")
+# The kinds that run in f16 too: where indices or sums could be f16 numbers, or loads are of another
+# size.
+HALF = ("depthwise", "long", "sums")
 
 HERE, CONTRACT = "tests/browser/test_hazards.py::", "tests/contract/test_hazards.py::"
 REQUEST = "tests/contract/test_request.py::"
@@ -225,6 +251,10 @@ GUARDS: Mapping[str, tuple[str, ...]] = {
     ),
     "depthwise multipliers; 1x1 and 2x1 images; long kernels in groups; 5, 7, 9, 12 channels": (
         HERE + "test_case[variants]",
+    ),
+    "vec4s of a row past its end or before its start; blocks that an image does not fill": (
+        HERE + "test_case[depthwise]",
+        HERE + "test_half[depthwise]",
     ),
     "3-D in f16": (HERE + "test_half[sums]",),
     "a second run with the same resident operands that differs": (HERE + "test_case[variants]",),

@@ -431,6 +431,36 @@ MUTANTS_OF: dict[str, list[Row]] = {
             HAZARDS + "test_case[variants]",
         ),
     ],
+    "vec4s of a row past its end or before its start; blocks that an image does not fill": [
+        (
+            "two elements of a vec4 loaded as one",
+            KERNELS + "ext-depthwise.wgsl.jinja",
+            "(lead + depthwiseWindow) % 4 == 1",
+            "(lead + depthwiseWindow) % 4 in [1, 2]",
+            HAZARDS + "test_case[depthwise]",
+        ),
+        (
+            "the next row after the end of a row",
+            KERNELS + "ext-depthwise.wgsl.jinja",
+            "{{ load(p) }}, there && inside{{ p }});",
+            "{{ load(p) }}, there && iw + {{ p }} >= 0);",
+            HAZARDS + "test_case[depthwise]",
+        ),
+        (
+            "products before the window is full",
+            KERNELS + "ext-depthwise.wgsl.jinja",
+            "if (step < {{ rows - 1 }}u) {",
+            "if (step < {{ rows - 2 }}u) {",
+            HAZARDS + "test_case[depthwise]",
+        ),
+        (
+            "rows below the image stored",
+            KERNELS + "ext-depthwise.wgsl.jinja",
+            "if (h < {{ outputHeight }}u && ow < {{ outputWidth }}u) {",
+            "if (ow < {{ outputWidth }}u) {",
+            HAZARDS + "test_half[depthwise]",
+        ),
+    ],
     "3-D in f16": [
         (
             "one plane in f16",
