@@ -45,6 +45,8 @@ ENOUGH = 0.97
 """What would run anyway is replaced by what takes at most this share of its time."""
 APART = {"float32": 1e-3, "float16": 5e-2}
 """A result this far from that of what would run anyway, as a share of the largest, is wrong."""
+WARM_MS = 50.0
+"""Work before a candidate is timed: GPUs lower their clocks while it is compiled."""
 TOGETHER_MS = 15.0
 """Runs are repeated for about this long: browsers round timestamps to 0.1 ms."""
 MOST_RUNS = 500
@@ -162,7 +164,9 @@ class Trials:
             instance = Instance(self.gpu.kernels.of(plan), Group(self.gpu))
             await instance.compile()
             trial = Trial(candidate, plan, instance)
-            await self.time(trial, 1)  # with the passes that run once
+            trial.ms = await self.time(trial, 1)  # with the passes that run once
+            known = self.running[0] if self.running else trial
+            await self.time(known, runs_for(known.ms, WARM_MS))
             trial.ms = await self.time(trial, 1)
             best = min((other.ms for other in self.running), default=math.inf)
             if trial.ms <= SLOW * best:
@@ -220,9 +224,9 @@ class Trials:
         ]
 
 
-def runs_for(ms: float) -> int:
-    """How many runs are timed together."""
-    return max(1, min(MOST_RUNS, math.ceil(TOGETHER_MS / max(ms, 1e-3))))
+def runs_for(ms: float, together: float = TOGETHER_MS) -> int:
+    """How many runs of `ms` milliseconds take about as long together."""
+    return max(1, min(MOST_RUNS, math.ceil(together / max(ms, 1e-3))))
 
 
 def noise(shape: tuple[int, ...], dtype: str) -> memoryview:
