@@ -81,7 +81,9 @@ class Upscaler:
             observer = self._observer(i, len(tiles), post)
             with await fusedconv.array(part) as x, await network(x, observer) as y:
                 post(await y.to_js(), json.dumps(placed(tile, int(graph.scale))))
-        return json.dumps({"seconds": perf_counter() - start, "tiles": len(tiles)})
+        seconds = perf_counter() - start
+        peak = fusedconv.memory().peak
+        return json.dumps({"seconds": seconds, "tiles": len(tiles), "peak_memory": peak})
 
     def _observer(self, tile: int, tiles: int, post: Deliver) -> Callable[[LayerReport], Any]:
         async def observe(layer: LayerReport) -> None:

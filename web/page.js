@@ -90,15 +90,15 @@ async function upscale() {
   const report = { ok: false, adapter: facts.info, software: facts.software, numpy: facts.numpy,
     python: facts.python, version: facts.version };
   try {
-    const { seconds } = await client.call("upscale", {
+    const { seconds, peak_memory } = await client.call("upscale", {
       pixels: current.data, width, height, dtype: $("half").checked ? "float16" : "float32",
     });
     layers.finish();
     picture.finish(true);
     const all = (performance.now() - started) / 1000;
     status(`${width} × ${height} became ${2 * width} × ${2 * height} in ${duration(1000 * seconds)}` +
-      ` (${duration(1000 * all)} with compiling the shaders).`);
-    Object.assign(report, { ok: true, ...picture.size, seconds, seconds_since_load: performance.now() / 1000, seconds_with_compiling: all, layers: layers.report });
+      ` (${duration(1000 * all)} with compiling the shaders), with at most ${(peak_memory / 2 ** 20).toFixed(1)} MiB of GPU memory.`);
+    Object.assign(report, { ok: true, ...picture.size, seconds, peak_memory, seconds_since_load: performance.now() / 1000, seconds_with_compiling: all, layers: layers.report });
   } catch (error) {
     picture.finish(false);
     status(error.kind === "StoppedError" ? "Stopped." : "The picture was not upscaled.");

@@ -67,6 +67,7 @@ def described(report: Mapping[str, Any], adapter: str) -> list[str]:
     rows = {
         "result": f"{report['width']} x {report['height']} pixels",
         "time": f"{report['seconds']:.2f} s",
+        "memory": f"at most {report['peak_memory'] / 2**20:.1f} MiB on the GPU",
         "adapter": f"{adapter} ({', '.join(names)})",
         "python": f"{report['python']}, {'with' if report['numpy'] else 'without'} NumPy",
         "variants": ", ".join(f"{name} x {count}" for name, count in variants.most_common()),

@@ -273,7 +273,7 @@ count = run_js('''(device) => {
 
 
 def test_small_runs_share_a_submission(browser_python: BrowserPython) -> None:
-    """Until a turn of JavaScript ends, a read comes, or there are sixteen dispatches."""
+    """Until a turn of JavaScript ends, a read comes, or there are thirty-two dispatches."""
     joined, gathered, ended, turn, value = browser_python(
         HANDMADE
         + COUNT_SUBMITS
@@ -298,10 +298,10 @@ async def read():
     return await (await chain(3)).numpy()
 
 for _ in range(4):
-    await (await chain(40)).numpy()
+    await (await chain(80)).numpy()
     await read()
 joined, _ = await counted(read)
-gathered, t = await counted(lambda: chain(35))
+gathered, t = await counted(lambda: chain(70))
 start = count.get()
 await asyncio.sleep(0)
 ended = count.get() - start
@@ -315,7 +315,7 @@ count.stop()
 """
     )
     assert (joined, gathered, ended, turn) == (1, 2, 1, [0, 1])
-    np.testing.assert_array_equal(value.ravel(), np.arange(300) + 35)
+    np.testing.assert_array_equal(value.ravel(), np.arange(300) + 70)
 
 
 def test_runs_that_wait_come_before_what_reuses_their_memory(browser_python: BrowserPython) -> None:

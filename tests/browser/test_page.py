@@ -229,6 +229,7 @@ def test_auto_runs_the_sample_and_reports(page: Page, site: str) -> None:
     assert report["ok"], report
     assert (report["width"], report["height"]) == (288, 192)
     assert len(report["layers"]) == 16
+    assert 0 < report["peak_memory"] < 2**28
     page.screenshot(path=artifact("sample.png"), full_page=True)
 
 

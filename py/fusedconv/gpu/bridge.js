@@ -10,7 +10,7 @@
   const MAX_GROUPS = 64;
   // A submit costs more than a small run: runs of the same turn of JavaScript share one, up to so
   // many dispatches, and multiply-adds, for which the GPU is not kept waiting.
-  const MAX_DISPATCHES = 16, MAX_WORK = 2 ** 30;
+  const MAX_DISPATCHES = 32, MAX_WORK = 2 ** 30;
 
   return (device, owned, budget) => {
     const store = makeStore(device, budget);
