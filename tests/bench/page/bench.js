@@ -9,8 +9,8 @@ import { tfjs } from "./tfjs.js";
 const ENGINES = { ours, ort: webgpu, tfjs, wasm };
 // Milliseconds: how long the slowest engine's calls together shall take, and all rounds of a shape.
 // Waiting for the last one costs milliseconds, which many calls share.
-const TOGETHER = 100, ALL_ROUNDS = 4000;
-const MOST_CALLS = 200, MOST_ROUNDS = 40;
+const TOGETHER = 250, ALL_ROUNDS = 4000;
+const MOST_CALLS = 500, MOST_ROUNDS = 40, MOST_TIMED = 200;
 // Milliseconds of work before a timing, which raise a GPU's clocks: before one sample, before many.
 const HEAT_SAMPLE = 25, HEAT_MANY = 300;
 
@@ -86,7 +86,7 @@ async function benchShape(problem, engines, heat, settings, log) {
   const rounds = await timed(able, calls, heat, settings, log);
   for (const row of able) {
     await heat(HEAT_MANY);
-    row.result.gpu = await gpuTime(row.contender, calls);
+    row.result.gpu = await gpuTime(row.contender, Math.min(calls, MOST_TIMED));
     await row.contender.close();
   }
   return { name, dtype, gflop, x: x4, w: w4, y: y4, stride, pad, group, transposed, calls, rounds,
