@@ -405,14 +405,14 @@ MUTANTS_OF: dict[str, list[Row]] = {
             KERNELS + "ext-gemm-1x1.wgsl.jinja",
             "if (n < {{ columns }}u && m < {{ outChannelsPerGroup }}u) {",
             "if (n < {{ columns }}u) {",
-            HAZARDS + "test_case[tiles]",
+            HAZARDS + "test_case[variants]",
         ),
         (
             "columns of one image",
             KERNELS + "ext-gemm-1x1.wgsl.jinja",
             "let at = (n / {{ plane }}u * {{ outChannels }}u + channel) * {{ plane }}u + n % {{ plane }}u;",
             "let at = channel * {{ plane }}u + n;",
-            HAZARDS + "test_case[tiles]",
+            HAZARDS + "test_case[variants]",
         ),
     ],
     "depthwise multipliers; 1x1 and 2x1 images; long kernels in groups; 5, 7, 9, 12 channels": [
