@@ -98,7 +98,7 @@ def readme(result: Result, cudnn: Result | None) -> str:
 def megabytes(shape: Result) -> str:
     """Scratch memory of our variant, the transformed weights included."""
     found = [e["scratch"] for e in shape["engines"] if "scratch" in e]
-    return f"{found[0] / 1e6:.{0 if found[0] >= 1e7 else 1}f}" if found else "–"
+    return "0" if found == [0] else number(found[0] / 1e6 if found else None)
 
 
 def least(values: Iterable[float | None]) -> float | None:
